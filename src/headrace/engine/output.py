@@ -1,0 +1,51 @@
+"""What the engine answers: pieces of a generation, then how it ended."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+FinishReason = Literal["stop", "length", "cancelled", "error"]
+
+
+class TokenLogprob(msgspec.Struct, frozen=True):
+    """A generated token with its log-probability and the most likely alternatives.
+
+    piece: the token's own bytes (may be part of a character). top: (id, logprob, piece).
+    """
+
+    token: int
+    logprob: float
+    piece: bytes
+    top: list[tuple[int, float, bytes]]
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True):
+    """How a generation ended, and what it cost.
+
+    completion_tokens counts every token that was generated for the caller, the one that
+    ended it included (end-of-sequence or the last of a stop text). matched: the stop text or
+    stop id that ended it. error: a sentence for the caller if reason is "error".
+    """
+
+    reason: FinishReason
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    matched: str | int | None = None
+    error: str | None = None
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of one request since its last Output. The last one carries `finish`.
+
+    text: finished characters only, stop texts removed. tokens: ids generated (they may run
+    ahead of text that is held back). logprobs: parallel to tokens, when asked for.
+    """
+
+    id: str
+    text: str = ""
+    tokens: list[int] = []
+    logprobs: list[TokenLogprob] | None = None
+    finish: Finish | None = None

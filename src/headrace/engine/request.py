@@ -1,0 +1,56 @@
+"""What the engine is asked: one generation, independent of any API dialect."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How tokens are drawn. The edge has validated the ranges.
+
+    temperature 0 is greedy. top_k 0 and top_p 1 cut nothing. seed and choice key the
+    counter-based draws: (seed, choice, position) -> number, whatever runs beside.
+    logprobs: None for none, else how many alternatives to report beside each token.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: dict[int, float] = {}
+    seed: int = 0
+    choice: int = 0
+    logprobs: int | None = None
+
+
+class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
+    """When a generation ends. max_tokens >= 1 counts generated tokens.
+
+    stop: texts that end it and are not part of the output. stop_token_ids: ids that end it,
+    beside the model's own end-of-sequence ids, which ignore_eos switches off. Nothing but
+    max_tokens ends it before min_tokens.
+    """
+
+    max_tokens: int
+    min_tokens: int = 0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+
+
+class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """One sequence to generate.
+
+    id: unique among live requests. prompt: token ids, at least one. namespace: salt of the
+    prefix cache, made by the edge from the tenant. arrival: unix seconds.
+    """
+
+    id: str
+    prompt: list[int]
+    sampling: SamplingParams
+    stopping: StopConditions
+    namespace: str = ""
+    arrival: float = 0.0

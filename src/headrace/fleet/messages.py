@@ -1,0 +1,80 @@
+"""Messages between the process that serves and the process that holds an engine.
+
+msgpack through msgspec tagged structs over ZeroMQ; never pickle.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.engine.output import Output
+from headrace.engine.request import GenerationRequest
+
+
+class Submit(msgspec.Struct, frozen=True, tag="submit"):
+    """Start these generations; a request that can never run is answered with an error Output."""
+
+    requests: list[GenerationRequest]
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Stop these generations now. Each is answered with an Output that finishes it as
+    cancelled (with its token counts), unless it had ended already."""
+
+    ids: list[str]
+
+
+class Probe(msgspec.Struct, frozen=True, tag="probe"):
+    """Ask for a Status; answered by the engine's own loop, so an answer proves progress."""
+
+    nonce: int
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    """End the process; live generations are finished as errors."""
+
+
+ToWorker = Submit | Cancel | Probe | Shutdown
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
+    """The model is loaded and requests are welcome."""
+
+    model: str
+    version: str
+    isa: str
+    threads: int
+    blocks: int
+    max_sequences: int
+    context_length: int
+    pid: int
+
+
+class Status(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
+    """A reading of the engine. steps grows while there is work."""
+
+    nonce: int
+    steps: int
+    running: int
+    waiting: int
+    blocks_total: int
+    blocks_free: int
+    blocks_cached: int
+    preemptions: int
+    generated_tokens: int
+    prefilled_tokens: int
+
+
+class Outputs(msgspec.Struct, frozen=True, tag="outputs"):
+    """All that one step produced."""
+
+    outputs: list[Output]
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """The engine could not start or cannot go on; the process ends after this."""
+
+    error: str
+
+
+FromWorker = Ready | Status | Outputs | Failed

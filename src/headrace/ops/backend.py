@@ -1,0 +1,127 @@
+"""What runs a program: the seam between the engine and the kernels.
+
+A step has two halves. `launch` starts the forward pass and returns; `sample` waits for
+it and draws one token a logits row. Between them the caller's thread is free.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.program import Program
+from headrace.ops.weights import WeightSource
+
+BLOCK_SIZE = 32
+"""Tokens in one KV block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Sizes a backend reserves memory for at load.
+
+    tokens: most tokens in a step; sequences: most sequences in a step;
+    blocks: KV blocks in the cache; threads: compute threads.
+    """
+
+    tokens: int
+    sequences: int
+    blocks: int
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The tokens of one step, grouped by sequence.
+
+    tokens, positions: int32 [T]. starts: int32 [S + 1]; sequence s owns tokens
+    starts[s] .. starts[s+1], at consecutive positions. block_tables: int32 [S, B], the KV
+    block of positions b * BLOCK_SIZE .. at column b (unused columns: any value).
+    logit_rows: int32 [R], indices into tokens, ascending.
+    """
+
+    tokens: NDArray[np.int32]
+    positions: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    block_tables: NDArray[np.int32]
+    logit_rows: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustments:
+    """Sparse changes to logits before sampling, in entry order; float32/int32 [A] each.
+
+    logit = (logit / divide if logit > 0 else logit * divide) + add. divide is the repetition
+    penalty (1: none); add carries biases, presence and frequency penalties, and -inf bans.
+    """
+
+    row: NDArray[np.int32]
+    token: NDArray[np.int32]
+    divide: NDArray[np.float32]
+    add: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How to draw a token for each of R logits rows.
+
+    temperature float32 [R] (below 1e-5: greedy, lowest id wins ties); top_k int32 [R]
+    (0: all); top_p, min_p float32 [R]; draw float64 [R] in [0, 1); top_logprobs int32 [R]:
+    alternatives wanted (-1: not even the drawn token's logprob).
+    mask: optional uint32 [R, ceil(vocab/32)], bit 1 = allowed (grammars).
+    Logprobs are of the model's own distribution: before adjustments, temperature and cuts.
+    """
+
+    temperature: NDArray[np.float32]
+    top_k: NDArray[np.int32]
+    top_p: NDArray[np.float32]
+    min_p: NDArray[np.float32]
+    draw: NDArray[np.float64]
+    top_logprobs: NDArray[np.int32]
+    adjustments: Adjustments | None = None
+    mask: NDArray[np.uint32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """tokens int32 [R]; logprobs float32 [R] (NaN where not asked for); per row the
+    alternatives asked for, most likely first: ids int32 [k], logprobs float32 [k].
+    """
+
+    tokens: NDArray[np.int32]
+    logprobs: NDArray[np.float32]
+    top_ids: list[NDArray[np.int32]] = field(default_factory=list)
+    top_logprobs: list[NDArray[np.float32]] = field(default_factory=list)
+
+
+class Executable(Protocol):
+    """A loaded program with its weights and KV cache. One step at a time, one caller."""
+
+    def launch(self, batch: Batch) -> None:
+        """Start the forward pass of `batch`. The arrays may be reused when it returns.
+
+        Raises ValueError if the batch exceeds the limits or holds ids out of range.
+        """
+        ...
+
+    def sample(self, sampling: Sampling) -> Sampled:
+        """Wait for the step that was launched and draw a token for each logits row."""
+        ...
+
+    def logits(self) -> NDArray[np.float32]:
+        """Wait for the step; its logits, float32 [R, V], as a copy."""
+        ...
+
+
+class Backend(Protocol):
+    """Turns programs into executables."""
+
+    name: str
+
+    def load(self, program: Program, weights: WeightSource, limits: Limits) -> Executable:
+        """Read the weights and reserve all memory. Raises ValueError on misfits, naming
+        the weight, and KeyError on a weight that is missing."""
+        ...

@@ -1,0 +1,51 @@
+# Two commands do everything on a fresh machine: `make serve` and `make test`.
+# They need Python 3.11+, make and a C++20 compiler; all else comes from the package index.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+NATIVE := $(wildcard native/*.txt native/*.cpp native/*.h native/*/*.cpp native/*/*.h)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup serve test lint format bench sanitize clean
+
+help:  ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.serve: $(BIN)/python pyproject.toml $(NATIVE)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.serve
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+setup: $(VENV)/.serve  ## install Headrace and build its kernels into .venv
+
+serve: setup  ## fetch the default model if need be, and serve it
+	$(BIN)/headrace serve
+
+test: $(VENV)/.test lint  ## lint, type-check and run every test
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.test  ## let ruff rewrite what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup  ## serve the default model and run every workload against it
+	$(BIN)/python bench/run.py
+
+sanitize: $(VENV)/.test  ## native code and its tests under address and undefined-behaviour sanitizers
+	bench/../native/sanitize.sh
+
+clean:  ## remove the environment and all build outputs
+	rm -rf $(VENV) build src/headrace/ops/*.so

@@ -1,0 +1,1 @@
+"""A load client for any OpenAI-compatible server. It knows nothing but HTTP."""

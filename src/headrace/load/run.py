@@ -1,0 +1,35 @@
+"""Run a workload against a server: `streams` requests in flight until all are done."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+from headrace.load.client import Server, Timing, complete
+from headrace.load.workload import Workload
+
+
+async def run(
+    workload: Workload,
+    server: Server,
+    ids: Sequence[int],
+    *,
+    seed: int | None = None,
+    finished: Callable[[Timing], None] = lambda timing: None,
+) -> list[Timing]:
+    """Every request's timing. `ids`: token ids that prompts may use; `finished` is called
+    after each request. Raises LoadError as soon as one request fails."""
+    prompts = iter(workload.prompts(ids, random.Random(seed)))
+    timings: list[Timing] = []
+
+    async def stream() -> None:
+        for prompt in prompts:
+            timing = await complete(server, prompt, workload.output)
+            timings.append(timing)
+            finished(timing)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(workload.streams):
+            group.create_task(stream())
+    return timings

@@ -1,0 +1,140 @@
+"""Crashes at bad moments, and what a caller and the books see of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from .conftest import KEY, Service, start, stop
+
+
+@pytest.fixture
+def own_service(smollm2_path: Path, tmp_path: Path) -> Service:
+    """A service of the test's own, which it may kill."""
+    service = start(smollm2_path, tmp_path)
+    yield service
+    stop(service)
+
+
+def test_a_dead_engine_ends_its_streams_with_an_error_and_comes_back(own_service: Service) -> None:
+    client = own_service.client(max_retries=0)
+    stream = client.completions.create(
+        model=own_service.model,
+        prompt="Count:",
+        max_tokens=4000,
+        stream=True,
+        extra_body={"ignore_eos": True},
+    )
+    next(iter(stream))
+    (worker,) = own_service.children()
+    os.kill(worker, signal.SIGKILL)
+    with pytest.raises(openai.APIError, match="engine"):
+        for _ in stream:
+            pass
+
+    deadline = time.monotonic() + 30
+    while httpx.get(f"{own_service.url}/readyz", timeout=30).status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    again = client.completions.create(model=own_service.model, prompt="Hello", max_tokens=4)
+    assert again.choices[0].text
+    rows = usage_rows(own_service)
+    assert sum(row["requests"] for row in rows) == 2
+
+
+def usage_rows(service: Service) -> list[dict[str, int]]:
+    rows: list[dict[str, int]] = json.loads(service.command("usage", "--json").stdout)
+    return rows
+
+
+def test_a_killed_server_leaves_no_orphan_and_true_books(
+    smollm2_path: Path, tmp_path: Path
+) -> None:
+    service = start(smollm2_path, tmp_path)
+    client = service.client(max_retries=0)
+    done = client.completions.create(model=service.model, prompt="Hello", max_tokens=4)
+
+    def doomed() -> None:
+        with pytest.raises(openai.APIConnectionError):
+            client.completions.create(
+                model=service.model,
+                prompt="Hello",
+                max_tokens=4000,
+                extra_body={"ignore_eos": True},
+            )
+
+    thread = threading.Thread(target=doomed)
+    thread.start()
+    while service.engine()["engine"]["running"] == 0:
+        time.sleep(0.02)
+    workers = service.children()
+    service.process.kill()
+    service.process.wait()
+    thread.join(10)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline, "the worker outlived its parent"
+        time.sleep(0.05)
+
+    again = start(smollm2_path, tmp_path)
+    try:
+        rows = usage_rows(again)
+        assert done.usage is not None
+        assert sum(row["completion_tokens"] for row in rows) == done.usage.completion_tokens
+        assert sum(row["requests"] for row in rows) == 2
+    finally:
+        stop(again)
+
+
+def test_a_clean_stop_ends_with_zero(smollm2_path: Path, tmp_path: Path) -> None:
+    service = start(smollm2_path, tmp_path)
+    service.process.send_signal(signal.SIGTERM)
+    assert service.process.wait(20) == 0
+
+
+def test_the_first_start_prints_a_key_once_and_it_works(smollm2_path: Path, tmp_path: Path) -> None:
+    service = start(smollm2_path, tmp_path, key=None)
+    try:
+        text = service.log.read_text()
+        (line,) = [line for line in text.splitlines() if line.strip().startswith("curl")]
+        key = line.split("Bearer ")[1].split("'")[0].split('"')[0]
+        assert key.startswith("hr-")
+        assert httpx.get(
+            f"{service.url}/v1/models", headers={"authorization": f"Bearer {key}"}
+        ).json()["data"]
+    finally:
+        stop(service)
+    again = start(smollm2_path, tmp_path, key=None)
+    try:
+        assert key not in again.log.read_text()
+    finally:
+        stop(again)
+
+
+def test_keys_made_and_revoked_beside_the_running_service(service: Service) -> None:
+    made = json.loads(service.command("keys", "create", "--tenant", "acme", "--json").stdout)
+    assert made["key"].startswith(f"hr-{made['id']}_")
+    headers = {"authorization": f"Bearer {made['key']}"}
+
+    def status() -> int:
+        return httpx.get(f"{service.url}/v1/models", headers=headers).status_code
+
+    assert status() == 200
+    service.command("keys", "revoke", made["id"])
+    deadline = time.monotonic() + 10
+    while status() != 401:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    listed = service.command("keys", "list", "--json").stdout
+    assert made["key"] not in listed
+    database = b"".join(f.read_bytes() for f in service.data_dir.rglob("*") if f.is_file())
+    assert made["key"].encode() not in database
+    assert KEY.encode() not in database

@@ -97,6 +97,18 @@ class Sampled:
     top_logprobs: list[NDArray[np.float32]] = field(default_factory=list)
 
 
+class NonFiniteLogits(RuntimeError):
+    """Some rows' logits hold NaN or infinity, so nothing can be drawn from them.
+
+    rows: indices of those rows. sampled: the step's result; the broken rows have token -1.
+    """
+
+    def __init__(self, rows: list[int], sampled: Sampled) -> None:
+        super().__init__(f"logits are not finite in row {', '.join(map(str, rows))}")
+        self.rows = rows
+        self.sampled = sampled
+
+
 class Executable(Protocol):
     """A loaded program with its weights and KV cache. One step at a time, one caller."""
 
@@ -108,7 +120,11 @@ class Executable(Protocol):
         ...
 
     def sample(self, sampling: Sampling) -> Sampled:
-        """Wait for the step that was launched and draw a token for each logits row."""
+        """Wait for the step that was launched and draw a token for each logits row.
+
+        Raises NonFiniteLogits (the other rows are drawn), ValueError on sampling that does
+        not fit the step.
+        """
         ...
 
     def logits(self) -> NDArray[np.float32]:

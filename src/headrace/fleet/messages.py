@@ -31,7 +31,7 @@ class Probe(msgspec.Struct, frozen=True, tag="probe"):
 
 
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
-    """End the process; live generations are finished as errors."""
+    """End the process. The parent finishes live generations as errors when it is gone."""
 
 
 ToWorker = Submit | Cancel | Probe | Shutdown

@@ -1,0 +1,37 @@
+"""What a worker is told when it starts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Travels to the worker as one line of JSON on its standard input.
+
+    path: the model file. model, version: the names it is served under. backend: "reference"
+    is the slow numpy interpreter, for tests. isa: None for the best this machine has.
+    threads: None for one a physical core. kv_memory: bytes of KV cache. context_length: None
+    for the model's own.
+    """
+
+    path: str
+    model: str
+    version: str
+    backend: Literal["cpu", "reference"] = "cpu"
+    isa: str | None = None
+    threads: int | None = None
+    kv_memory: int = 1 << 30
+    max_sequences: int = 64
+    max_step_tokens: int = 512
+    context_length: int | None = None
+    log_level: str = "info"
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole line: where the parent listens, who it is, and the worker's own part."""
+
+    endpoint: str
+    parent: int
+    config: WorkerConfig

@@ -1,0 +1,326 @@
+"""Keeps a worker process running and carries requests to it and outputs back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import structlog
+
+from headrace.engine.output import Output
+from headrace.engine.request import GenerationRequest
+from headrace.fleet.child import EXIT_FAILED, Child, describe_exit
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
+from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.messages import (
+    Cancel,
+    Failed,
+    Outputs,
+    Probe,
+    Ready,
+    Shutdown,
+    Status,
+    Submit,
+)
+
+log = structlog.get_logger("headrace.fleet")
+
+WorkerState = Literal["starting", "ready", "backing_off", "stopped"]
+WATCH_NONCE = 0
+LAST_WORDS_SECONDS = 2.0
+WORKER_COMMAND = (sys.executable, "-m", "headrace.fleet.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the supervisor waits, in seconds.
+
+    start: for a worker to load its model. beat: between looks at a worker that owes an
+    answer; after `silent_beats` of them without a sign of life it is killed. The first step
+    of a long prompt on a slow machine must fit. backoff_first .. backoff_most: between
+    failed starts, doubling. stop: for a worker to end when told to.
+    """
+
+    start: float = 300.0
+    beat: float = 2.0
+    silent_beats: int = 30
+    backoff_first: float = 0.25
+    backoff_most: float = 30.0
+    stable: float = 60.0
+    stop: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """ready: what the worker said of itself, None unless state is "ready". starts: processes
+    started so far. failures: ends in a row, none of which had served for a stable while;
+    last_error: a sentence about the last one."""
+
+    state: WorkerState
+    ready: Ready | None
+    starts: int
+    failures: int
+    last_error: str | None
+
+
+class Supervisor:
+    """The serving process's side of one worker.
+
+    Every request that was submitted gets exactly one Output with a `finish`: from the engine,
+    or from here, with reason "error" and the counts known so far, the moment its worker dies.
+    A worker that dies is started again for as long as the supervisor runs, ever more slowly
+    while it keeps dying young.
+    """
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        *,
+        command: Sequence[str] = WORKER_COMMAND,
+        patience: Patience | None = None,
+    ) -> None:
+        self.on_change: Callable[[], None] = _nothing
+        self._config = config
+        self._command = command
+        self._patience = patience or Patience()
+        self._child: Child | None = None
+        self._ready: Ready | None = None
+        self._state: WorkerState = "stopped"
+        self._starts = 0
+        self._failures = 0
+        self._last_error: str | None = None
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._probes: dict[int, asyncio.Future[Status]] = {}
+        self._nonce = 0
+        self._silent_beats = 0
+        self._ready_at = 0.0
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def live(self) -> int:
+        """Requests that were submitted and have not ended."""
+        return len(self._mailboxes)
+
+    @property
+    def capacity(self) -> int:
+        """Requests the worker runs at once; 0 while there is no ready worker."""
+        return self._ready.max_sequences if self._ready else 0
+
+    async def start(self) -> None:
+        """Start the worker and wait until it is ready; from then on it is kept running.
+
+        Raises WorkerFailed if it never becomes ready: then nothing is left running.
+        """
+        first_ready = asyncio.get_running_loop().create_future()
+        self._running = asyncio.create_task(self._keep_running(first_ready))
+        await first_ready
+
+    async def stop(self) -> None:
+        """End the worker and finish live requests as errors. Safe to call again."""
+        self._stopping.set()
+        if self._running is None:
+            return
+        if self._child is not None and self._ready:
+            self._child.send(Shutdown())
+            await asyncio.wait({self._running}, timeout=self._patience.stop)
+        if self._child is not None:
+            self._child.kill()
+        await self._running
+
+    def submit(self, request: GenerationRequest) -> Mailbox:
+        """Start a request; its outputs come to the mailbox. Raises WorkerUnavailable when
+        there is no ready worker, ValueError if a live request has the same id."""
+        if self._child is None or self._ready is None:
+            raise WorkerUnavailable("no engine is running")
+        if request.id in self._mailboxes:
+            raise ValueError(f"request {request.id} is live already")
+        self._child.send(Submit([request]))
+        mailbox = self._mailboxes[request.id] = Mailbox(request)
+        return mailbox
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request's work; nothing happens if it has ended."""
+        if self._child is not None and request_id in self._mailboxes:
+            self._child.send(Cancel([request_id]))
+
+    async def probe(self, timeout: float) -> Status:
+        """A reading from the engine's own loop. Raises TimeoutError, or WorkerUnavailable
+        when there is no ready worker or it dies meanwhile."""
+        if self._child is None or self._ready is None:
+            raise WorkerUnavailable("no engine is running")
+        self._nonce += 1
+        nonce = self._nonce
+        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self._probes[nonce] = answer
+        self._child.send(Probe(nonce))
+        try:
+            async with asyncio.timeout(timeout):
+                return await answer
+        finally:
+            del self._probes[nonce]
+
+    def status(self) -> WorkerStatus:
+        return WorkerStatus(
+            state=self._state,
+            ready=self._ready,
+            starts=self._starts,
+            failures=self._failures,
+            last_error=self._last_error,
+        )
+
+    async def _keep_running(self, first_ready: asyncio.Future[None]) -> None:
+        while not self._stopping.is_set():
+            self._state = "starting"
+            self._starts += 1
+            reason = await self._run_once(first_ready)
+            if not first_ready.done():
+                self._state = "stopped"
+                first_ready.set_exception(WorkerFailed(reason))
+                return
+            if not self._stopping.is_set():
+                await self._back_off()
+        self._state = "stopped"
+
+    async def _run_once(self, first_ready: asyncio.Future[None]) -> str:
+        """Start a worker and serve it until it is gone; why it went, as a sentence."""
+        try:
+            child = await Child.spawn(self._command, self._config)
+        except OSError as error:
+            reason = f"the engine process could not be started: {error}"
+            self._note_end(reason)
+            return reason
+        log.info("worker_started", pid=child.pid, model=self._config.model, start=self._starts)
+        self._child = child
+        self._silent_beats = 0
+        carrying = asyncio.create_task(self._carry(child, first_ready))
+        watching = asyncio.create_task(self._watch(child))
+        exiting = asyncio.create_task(self._await_exit(child, carrying))
+        tasks = (carrying, watching, exiting)
+        reason = "its supervision was stopped"
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            reason = next(task.result() for task in tasks if task.done())
+        except Exception as error:
+            log.exception("supervision_fault")
+            reason = f"a fault in its supervision: {error!r}"
+        finally:
+            self._note_end(reason)
+            for task in tasks:
+                task.cancel()
+            await child.close()
+        return reason
+
+    async def _carry(self, child: Child, first_ready: asyncio.Future[None]) -> str:
+        """Pass on what the worker says until it says that it cannot go on."""
+        while True:
+            try:
+                message = await child.receive()
+            except msgspec.DecodeError as error:
+                return f"the engine sent a message that cannot be read: {error}"
+            self._silent_beats = 0
+            match message:
+                case Outputs():
+                    self._deliver(message.outputs)
+                case Status():
+                    self._answer(message)
+                case Ready():
+                    child.connected()
+                    self._note_ready(message)
+                    if not first_ready.done():
+                        first_ready.set_result(None)
+                case Failed():
+                    return message.error
+
+    async def _watch(self, child: Child) -> str:
+        """Look for signs of life; returns when there are too few of them."""
+        beats_to_start = self._patience.start / self._patience.beat
+        while True:
+            await asyncio.sleep(self._patience.beat)
+            if self._ready is None:
+                self._silent_beats += 1
+                if self._silent_beats > beats_to_start:
+                    return f"the engine was not ready after {self._patience.start:g} s"
+            elif self._mailboxes or self._probes:
+                self._silent_beats += 1
+                if self._silent_beats > self._patience.silent_beats:
+                    silence = self._patience.silent_beats * self._patience.beat
+                    return f"the engine gave no sign of life for {silence:g} s"
+                child.send(Probe(WATCH_NONCE))
+            else:
+                self._silent_beats = 0
+
+    async def _await_exit(self, child: Child, carrying: asyncio.Task[str]) -> str:
+        status = await child.wait()
+        if status == EXIT_FAILED:
+            # Its last message says why, and may still be on the way.
+            await asyncio.wait({carrying}, timeout=LAST_WORDS_SECONDS)
+        return f"the engine process is gone: {describe_exit(status)}"
+
+    def _deliver(self, outputs: list[Output]) -> None:
+        ended = False
+        for output in outputs:
+            mailbox = self._mailboxes.get(output.id)
+            if mailbox is None:
+                continue  # It was ended here, and its end is what the caller has seen.
+            mailbox.put(output)
+            if output.finish is not None:
+                del self._mailboxes[output.id]
+                ended = True
+        if ended:
+            self.on_change()
+
+    def _answer(self, status: Status) -> None:
+        waiting = self._probes.get(status.nonce)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(status)
+
+    def _note_ready(self, ready: Ready) -> None:
+        log.info("worker_ready", pid=ready.pid, model=ready.model, isa=ready.isa)
+        self._ready = ready
+        self._ready_at = time.monotonic()
+        self._state = "ready"
+        self.on_change()
+
+    def _note_end(self, reason: str) -> None:
+        """The worker is gone: tell everyone who waits for it, at once."""
+        self._child = None
+        if self._stopping.is_set():
+            reason = "the service is shutting down and the engine was stopped"
+        else:
+            lived = time.monotonic() - self._ready_at if self._ready else 0.0
+            self._failures = 1 if lived >= self._patience.stable else self._failures + 1
+            self._last_error = reason
+            log.error("worker_ended", reason=reason, live=self.live, failures=self._failures)
+        self._ready = None
+        mailboxes, self._mailboxes = self._mailboxes, {}
+        for mailbox in mailboxes.values():
+            mailbox.end("error", reason)
+        for answer in self._probes.values():
+            if not answer.done():
+                answer.set_exception(WorkerUnavailable(reason))
+        self.on_change()
+
+    async def _back_off(self) -> None:
+        """Wait before the next start: not at all after a first death, then ever longer."""
+        self._state = "backing_off"
+        if self._failures < 2:
+            return
+        longest = self._patience.backoff_first * 2.0 ** min(self._failures - 2, 30)
+        seconds = min(longest, self._patience.backoff_most) * random.uniform(0.5, 1.0)
+        log.warning("worker_restart_delayed", seconds=round(seconds, 2), failures=self._failures)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+
+def _nothing() -> None:
+    """Nobody listens yet."""

@@ -1,0 +1,289 @@
+"""The engine: takes requests, runs steps, gives outputs.
+
+A step is launched, and while it runs the results of the one before become text and leave;
+then it is waited for. `SynchronousEngine` does the same parts in plain order.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
+from headrace.engine.request import GenerationRequest
+from headrace.engine.runner import ModelRunner, Step, StepResult
+from headrace.engine.scheduler import Scheduler
+from headrace.engine.sequence import Sequence, TextStreams
+from headrace.ops.backend import Sampled
+
+log = logging.getLogger(__name__)
+
+
+class Vocabulary(Protocol):
+    """What the engine asks of a tokenizer (`text.tokenizer.Tokenizer`)."""
+
+    @property
+    def eos_ids(self) -> frozenset[int]: ...
+
+    def piece(self, token_id: int) -> bytes: ...
+
+
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A reading of the engine. steps grows while there is work; tokens are totals."""
+
+    steps: int
+    running: int
+    waiting: int
+    blocks_total: int
+    blocks_free: int
+    blocks_cached: int
+    preemptions: int
+    generated_tokens: int
+    prefilled_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a sequence ends. The fields are those of `Finish`."""
+
+    reason: FinishReason
+    matched: str | int | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A token that a sequence took in the last step, before it became text."""
+
+    sequence: Sequence
+    token: int
+    logprob: TokenLogprob | None
+    ending: Ending | None
+
+
+class Engine:
+    """All generations of one model replica. One thread calls it; nothing here waits but `step`.
+
+    Every submitted request is answered by Outputs from `step`, the last of which carries a
+    `finish`; a request that can never run, by one with reason "error".
+    """
+
+    def __init__(
+        self,
+        runner: ModelRunner,
+        scheduler: Scheduler,
+        vocabulary: Vocabulary,
+        text_streams: TextStreams,
+        *,
+        vocab_size: int,
+    ) -> None:
+        """vocab_size: ids from there up are refused in prompts, biases and stop ids."""
+        self._runner = runner
+        self._scheduler = scheduler
+        self._vocabulary = vocabulary
+        self._text_streams = text_streams
+        self._vocab_size = vocab_size
+        self._eos_ids = frozenset(token for token in vocabulary.eos_ids if token < vocab_size)
+        self._live: dict[str, Sequence] = {}
+        self._outputs: list[Output] = []  # not yet returned by a step
+        self._in_flight: Step | None = None
+        self._arrived = 0
+        self._steps = 0
+        self._generated = 0
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` has anything to do."""
+        return bool(self._live or self._outputs or self._in_flight)
+
+    def submit(self, request: GenerationRequest) -> None:
+        """Put a request in line. Raises ValueError if its id is alive already."""
+        if request.id in self._live:
+            raise ValueError(f"request {request.id!r} is alive already")
+        refusal = self._refusal(request)
+        if refusal is not None:
+            finish = _finish(request, 0, Ending("error", error=refusal))
+            self._outputs.append(Output(id=request.id, finish=finish))
+            return
+        text = self._text_streams(request.stopping.stop)
+        sequence = Sequence(request, self._arrived, self._scheduler.pool, text, self._eos_ids)
+        self._arrived += 1
+        self._live[request.id] = sequence
+        self._scheduler.add(sequence)
+
+    def cancel(self, request_id: str) -> None:
+        """End a request as cancelled, if it is alive: its Output comes with the next step, by
+        which its blocks are free."""
+        if request_id in self._live:
+            self._end(self._live[request_id], Ending("cancelled"))
+
+    def step(self) -> list[Output]:
+        """Wait for the step in flight, launch the next, and give the outputs of the first."""
+        drawn = self._collect()
+        self._launch()
+        return self._deliver(drawn)
+
+    def status(self) -> EngineStatus:
+        scheduler, pool = self._scheduler, self._scheduler.pool
+        return EngineStatus(
+            steps=self._steps,
+            running=len(scheduler.running),
+            waiting=len(scheduler.waiting),
+            blocks_total=pool.total,
+            blocks_free=pool.free,
+            blocks_cached=pool.cached,
+            preemptions=scheduler.preemptions,
+            generated_tokens=self._generated,
+            prefilled_tokens=scheduler.prefilled_tokens,
+        )
+
+    # The parts of a step.
+
+    def _launch(self) -> None:
+        plan = self._scheduler.plan()
+        if plan.shares:
+            self._in_flight = self._runner.launch(plan)
+
+    def _collect(self) -> list[Drawn]:
+        """Wait for the step in flight; each sequence that caught up takes its token."""
+        step, self._in_flight = self._in_flight, None
+        if step is None:
+            return []
+        self._steps += 1
+        try:
+            result = self._runner.sample(step)
+        except Exception as error:
+            # Whatever a kernel raises costs the sequences of its step, not the engine.
+            log.exception("step %d failed", self._steps)
+            self._scheduler.complete(step.plan)
+            self._fail([share.sequence for share in step.plan.shares], str(error))
+            return []
+        self._scheduler.complete(step.plan)
+        self._fail([step.rows[row] for row in result.broken], "its logits are not finite")
+        return self._take_tokens(result)
+
+    def _fail(self, sequences: list[Sequence], fault: str) -> None:
+        for sequence in sequences:
+            if not sequence.ended:
+                error = f"the model could not compute the next token: {fault}"
+                self._end(sequence, Ending("error", error=error))
+
+    def _take_tokens(self, result: StepResult) -> list[Drawn]:
+        sampled = result.sampled
+        drawn = []
+        for row, token in enumerate(sampled.tokens.tolist()):
+            sequence = result.step.rows[row]
+            if sequence.ended:
+                continue  # cancelled, failed, or its stop text was found while the step ran
+            sequence.append(token)
+            ending = _ending_by_count_or_id(sequence, token)
+            if ending is not None:
+                self._retire(sequence)
+            drawn.append(Drawn(sequence, token, self._logprob(sequence, sampled, row), ending))
+        self._generated += len(drawn)
+        return drawn
+
+    def _deliver(self, drawn: list[Drawn]) -> list[Output]:
+        """Turn tokens into text, find stop texts, and hand over all outputs that are due."""
+        outputs = [self._output(item) for item in drawn] + self._outputs
+        self._outputs = []
+        return outputs
+
+    def _output(self, item: Drawn) -> Output:
+        sequence, stream, ending = item.sequence, item.sequence.text, item.ending
+        text = ""
+        if ending is None or ending.reason != "stop":  # an id that ends it has no text
+            stops = sequence.generated > sequence.request.stopping.min_tokens
+            text = stream.feed(item.token, stops=stops)
+        if stream.matched is not None:
+            if ending is None:
+                self._retire(sequence)
+            ending = Ending("stop", matched=stream.matched)
+        elif ending is not None:
+            text += stream.finish()
+        return Output(
+            id=sequence.request.id,
+            text=text,
+            tokens=[item.token],
+            logprobs=None if item.logprob is None else [item.logprob],
+            finish=None
+            if ending is None
+            else _finish(sequence.request, sequence.generated, ending),
+        )
+
+    def _logprob(self, sequence: Sequence, sampled: Sampled, row: int) -> TokenLogprob | None:
+        if sequence.request.sampling.logprobs is None:
+            return None
+        piece = self._vocabulary.piece
+        token = int(sampled.tokens[row])
+        ids, values = sampled.top_ids[row].tolist(), sampled.top_logprobs[row].tolist()
+        return TokenLogprob(
+            token=token,
+            logprob=float(sampled.logprobs[row]),
+            piece=piece(token),
+            top=[(i, value, piece(i)) for i, value in zip(ids, values, strict=True)],
+        )
+
+    # How a request leaves.
+
+    def _retire(self, sequence: Sequence) -> None:
+        del self._live[sequence.request.id]
+        self._scheduler.retire(sequence)
+
+    def _end(self, sequence: Sequence, ending: Ending) -> None:
+        """End a sequence outside the flow of its tokens."""
+        self._retire(sequence)
+        finish = _finish(sequence.request, sequence.generated, ending)
+        self._outputs.append(Output(id=sequence.request.id, finish=finish))
+
+    def _refusal(self, request: GenerationRequest) -> str | None:
+        """Why a request can never run; None if it can. The edge has asked the same before."""
+        stopping, size = request.stopping, self._vocab_size
+        if not request.prompt:
+            return "the prompt is empty"
+        if stopping.max_tokens < 1:
+            return f"max_tokens is {stopping.max_tokens}, it must be at least 1"
+        for name, ids in (
+            ("prompt", request.prompt),
+            ("logit_bias", request.sampling.logit_bias),
+            ("stop_token_ids", stopping.stop_token_ids),
+        ):
+            outside = next((token for token in ids if not 0 <= token < size), None)
+            if outside is not None:
+                return f"{name} holds token id {outside}; the vocabulary has {size} tokens"
+        return self._scheduler.refusal(len(request.prompt), stopping.max_tokens)
+
+
+class SynchronousEngine(Engine):
+    """The plain twin: a step runs, is waited for and becomes text before the next is planned.
+
+    Gives the same outputs for every request; tests compare the two.
+    """
+
+    def step(self) -> list[Output]:
+        self._launch()
+        return self._deliver(self._collect())
+
+
+def _ending_by_count_or_id(sequence: Sequence, token: int) -> Ending | None:
+    """How this token ends its sequence by itself, if it does. matched is None for the
+    model's own end-of-sequence id, as for vLLM's stop_reason."""
+    stopping = sequence.request.stopping
+    if token in sequence.ending_ids:
+        return Ending("stop", matched=token if token in stopping.stop_token_ids else None)
+    if sequence.generated == stopping.max_tokens:
+        return Ending("length")
+    return None
+
+
+def _finish(request: GenerationRequest, generated: int, ending: Ending) -> Finish:
+    return Finish(
+        reason=ending.reason,
+        prompt_tokens=len(request.prompt),
+        completion_tokens=generated,
+        matched=ending.matched,
+        error=ending.error,
+    )

@@ -1,0 +1,113 @@
+"""One generation while it is in the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from typing import Protocol
+
+from headrace.engine.adjust import adjuster_for
+from headrace.engine.blocks import BlockPool, BlockTable
+from headrace.engine.draws import stream_key
+from headrace.engine.request import GenerationRequest
+
+
+class TextStream(Protocol):
+    """Turns generated tokens into text that is safe to send (`text.pipeline.TextPipeline`)."""
+
+    @property
+    def matched(self) -> str | None:
+        """The stop text that was found, once it was."""
+        ...
+
+    def feed(self, token_id: int, *, stops: bool = True) -> str:
+        """Text that became certain. stops False: stop texts in this token's text are ignored."""
+        ...
+
+    def finish(self) -> str:
+        """What was still held back."""
+        ...
+
+
+class TextStreams(Protocol):
+    """Makes a TextStream that ends at any of the stop texts."""
+
+    def __call__(self, stop: Items[str]) -> TextStream: ...
+
+
+class Sequence:
+    """Its tokens (prompt, then generated) and how many of them have keys and values.
+
+    There are no phases: a sequence wants all its tokens computed, and when they are, the
+    logits of the last one give the next. `computed` falls back to 0 when it is preempted;
+    tokens, text and draws stay, so nothing is lost or repeated.
+
+    order: its place among all that ever arrived. reserved: its table holds all the blocks it
+    can ever need. in_flight: the step that runs now reads and writes its blocks. ended: no
+    further token counts.
+    """
+
+    __slots__ = (
+        "adjuster",
+        "computed",
+        "draw_key",
+        "ended",
+        "ending_ids",
+        "in_flight",
+        "order",
+        "prompt_length",
+        "request",
+        "reserved",
+        "table",
+        "text",
+        "tokens",
+    )
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        order: int,
+        pool: BlockPool,
+        text: TextStream,
+        eos_ids: frozenset[int],
+    ) -> None:
+        sampling, stopping = request.sampling, request.stopping
+        self.request = request
+        self.order = order
+        self.tokens = list(request.prompt)
+        self.prompt_length = len(request.prompt)
+        self.computed = 0
+        self.table = BlockTable(pool, self.most_computed)
+        self.text = text
+        self.ending_ids = frozenset(stopping.stop_token_ids) | (
+            frozenset() if stopping.ignore_eos else eos_ids
+        )
+        self.draw_key = stream_key(sampling.seed, sampling.choice)
+        self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, stopping.min_tokens)
+        self.reserved = False
+        self.in_flight = False
+        self.ended = False
+
+    @property
+    def wanted(self) -> int:
+        """Tokens that should have keys and values: all there are."""
+        return len(self.tokens)
+
+    @property
+    def pending(self) -> int:
+        return len(self.tokens) - self.computed
+
+    @property
+    def generated(self) -> int:
+        return len(self.tokens) - self.prompt_length
+
+    @property
+    def most_computed(self) -> int:
+        """Most tokens that will ever have keys and values; the last generated one never needs
+        them."""
+        return self.prompt_length + self.request.stopping.max_tokens - 1
+
+    def append(self, token: int) -> None:
+        """Take a generated token."""
+        self.tokens.append(token)
+        if self.adjuster is not None:
+            self.adjuster.add(token)

@@ -109,6 +109,11 @@ class NonFiniteLogits(RuntimeError):
         self.sampled = sampled
 
 
+def kv_block_bytes(program: Program, value_bytes: int) -> int:
+    """Bytes of one KV block: keys and values of BLOCK_SIZE tokens in all layers."""
+    return 2 * program.layers * program.kv_heads * program.head_dim * BLOCK_SIZE * value_bytes
+
+
 class Executable(Protocol):
     """A loaded program with its weights and KV cache. One step at a time, one caller."""
 
@@ -133,9 +138,10 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Turns programs into executables."""
+    """Turns programs into executables. kv_value_bytes: size of one number in the KV cache."""
 
     name: str
+    kv_value_bytes: int
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> Executable:
         """Read the weights and reserve all memory. Raises ValueError on misfits, naming

@@ -19,9 +19,6 @@ import zmq.asyncio
 from headrace.fleet.config import Launch, WorkerConfig
 from headrace.fleet.messages import FromWorker, ToWorker
 
-EXIT_FAILED = 3
-"""Exit status of a worker that has sent a Failed."""
-
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
@@ -71,8 +68,10 @@ class Child:
         return self._process.pid
 
     def connected(self) -> None:
-        """The worker has reached us: nobody else may, and no file is left if we are killed."""
-        self._socket.unbind(_endpoint(self._directory))
+        """The worker has reached us: nobody else may, and no file is left if we are killed.
+
+        The socket stays bound, since libzmq ends what it accepted together with the listener.
+        """
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def send(self, message: ToWorker) -> None:

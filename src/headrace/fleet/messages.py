@@ -77,4 +77,7 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
     error: str
 
 
+EXIT_FAILED = 3
+"""Exit status of a worker that has sent a Failed."""
+
 FromWorker = Ready | Status | Outputs | Failed

@@ -16,11 +16,12 @@ import structlog
 
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
-from headrace.fleet.child import EXIT_FAILED, Child, describe_exit
+from headrace.fleet.child import Child, describe_exit
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import (
+    EXIT_FAILED,
     Cancel,
     Failed,
     Outputs,

@@ -1,0 +1,99 @@
+"""The life of a worker: launch, then messages in, steps, outputs out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import structlog
+
+from headrace.engine.loop import EngineStatus
+from headrace.engine.output import Output
+from headrace.engine.request import GenerationRequest
+from headrace.fleet.channel import Channel, ParentGone, read_launch
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.messages import (
+    EXIT_FAILED,
+    Cancel,
+    Failed,
+    Outputs,
+    Probe,
+    Ready,
+    Shutdown,
+    Status,
+    Submit,
+)
+from headrace.fleet.process import configure_log, name_process, tie_to_parent
+
+log = structlog.get_logger("headrace.worker")
+
+
+class HostedEngine(Protocol):
+    """What the loop needs of an engine (`engine.loop.Engine`)."""
+
+    @property
+    def has_work(self) -> bool: ...
+
+    def submit(self, request: GenerationRequest) -> None: ...
+
+    def cancel(self, request_id: str) -> None: ...
+
+    def step(self) -> list[Output]: ...
+
+    def status(self) -> EngineStatus: ...
+
+
+def run(open_engine: Callable[[WorkerConfig], tuple[HostedEngine, Ready]]) -> int:
+    """Be a worker: read the launch line, open an engine and host it; the exit status.
+
+    Whatever goes wrong is told to the parent in a sentence before the process ends.
+    """
+    try:
+        launch = read_launch(sys.stdin.buffer)
+    except ParentGone:
+        return 0
+    tie_to_parent(launch.parent)
+    name_process("headrace-engine")
+    configure_log(launch.config.log_level)
+    channel = Channel(launch.endpoint, sys.stdin.buffer)
+    try:
+        engine, ready = open_engine(launch.config)
+        channel.send(ready)
+        host(engine, channel)
+    except ParentGone:
+        log.info("parent_gone")
+    except Exception as error:
+        log.exception("engine_failed")
+        channel.send(Failed(str(error) or repr(error)))
+        return EXIT_FAILED
+    finally:
+        channel.close()
+    return 0
+
+
+def host(engine: HostedEngine, channel: Channel) -> None:
+    """Serve the engine until a Shutdown. Raises ParentGone, and whatever the engine raises.
+
+    Messages are taken between steps, so that an answer to a probe proves that steps end.
+    All outputs of a step leave as one message. Without work it sleeps until a message comes.
+    """
+    while True:
+        for message in channel.receive(wait=not engine.has_work):
+            match message:
+                case Submit():
+                    for request in message.requests:
+                        engine.submit(request)
+                case Cancel():
+                    for request_id in message.ids:
+                        engine.cancel(request_id)
+                case Probe():
+                    reading = msgspec.structs.asdict(engine.status())
+                    channel.send(Status(nonce=message.nonce, **reading))
+                case Shutdown():
+                    return
+        if engine.has_work:
+            outputs = engine.step()
+            if outputs:
+                channel.send(Outputs(outputs))

@@ -1,0 +1,58 @@
+"""Manners of a child process: when it dies, what it is called, where it logs."""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+
+import structlog
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+
+
+def tie_to_parent(parent: int) -> None:
+    """Die when the parent does, however it dies, and leave signals to it.
+
+    A terminal's Ctrl-C and a service manager's SIGTERM reach the whole group; the parent
+    decides what they mean and tells us. Only Linux can tie processes; elsewhere the end of
+    standard input says the same a little later. Exits if the parent (its pid) has gone before.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if sys.platform == "linux":
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit("the parent process is gone")
+
+
+def name_process(name: str) -> None:
+    """What process listings show, up to 15 bytes; Linux only, elsewhere nothing changes."""
+    if sys.platform == "linux":
+        _prctl(_PR_SET_NAME, name.encode()[:15])
+
+
+def configure_log(level: str) -> None:
+    """One line of JSON an event, on standard error. level: a name of the logging module."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.dict_tracebacks,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, argument, 0, 0, 0) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))

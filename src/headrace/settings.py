@@ -1,0 +1,227 @@
+"""The one settings object: what this process was told, and by whom.
+
+A value comes from the first that names it: a command-line flag, a `HEADRACE_*` environment
+variable, `headrace.toml`, the default.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+PREFIX = "HEADRACE_"
+DEFAULT_FILE = Path("headrace.toml")
+
+NOT_SETTINGS = ("HEADRACE_API_KEY", "HEADRACE_SUITES", "HEADRACE_TEST_")
+"""Variables (and prefixes of them) that belong to clients and tests, not to the service."""
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+class SettingsError(ValueError):
+    """A setting is unknown or its value is not usable; the message says which and where."""
+
+
+def _xdg(variable: str, default: str) -> Path:
+    """A base directory by the XDG specification, which asks to ignore relative ones."""
+    base = Path(os.environ.get(variable, ""))
+    return base if base.is_absolute() else Path.home() / default
+
+
+class Settings(BaseSettings):
+    """What is in force. Keyword arguments are the flags that were given.
+
+    Raises:
+        SettingsError: an unknown name or an unusable value, from whichever source.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
+    )
+
+    config: Annotated[
+        Path | None, Field(description="File of settings (default: ./headrace.toml if it exists).")
+    ] = None
+    host: Annotated[str, Field(min_length=1, description="Address to listen on.")] = "127.0.0.1"
+    port: Annotated[
+        int, Field(ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
+    ] = 8080
+    data_dir: Annotated[
+        Path, Field(description="Database, pepper and spool of this installation.")
+    ] = Field(default_factory=lambda: _xdg("XDG_DATA_HOME", ".local/share") / "headrace")
+    models_dir: Annotated[
+        Path, Field(description="Downloaded models; many data directories may share it.")
+    ] = Field(default_factory=lambda: _xdg("XDG_CACHE_HOME", ".cache") / "headrace" / "models")
+    bootstrap_key: Annotated[
+        SecretStr | None,
+        Field(description="An admin and inference key, hr-<id>_<secret>, valid from the start."),
+    ] = None
+    model: Annotated[
+        str,
+        Field(min_length=1, description="Model to serve: a catalogue name, a path or a source."),
+    ] = "smollm2-135m"
+    database_url: Annotated[
+        str | None,
+        Field(description="SQLAlchemy URL of the database (default: SQLite in the data dir)."),
+    ] = None
+    threads: Annotated[
+        int | None,
+        Field(ge=1, le=1024, description="Compute threads (default: one a physical core)."),
+    ] = None
+    isa: Annotated[
+        Literal["avx512", "avx2", "scalar"] | None,
+        Field(description="Instruction set of the kernels (default: the best there is)."),
+    ] = None
+    kv_memory: Annotated[
+        ByteSize, Field(ge=MIB, le=1 << 50, description="Memory for the KV cache, e.g. 1GiB.")
+    ] = ByteSize(GIB)
+    max_sequences: Annotated[
+        int, Field(ge=1, le=65536, description="Sequences computed at once.")
+    ] = 64
+    max_step_tokens: Annotated[
+        int, Field(ge=1, le=1 << 20, description="Tokens computed in one step, all sequences.")
+    ] = 512
+    context_length: Annotated[
+        int | None,
+        Field(ge=1, le=1 << 24, description="Longest sequence in tokens (default: the model's)."),
+    ] = None
+    max_body_bytes: Annotated[
+        ByteSize, Field(ge=KIB, le=GIB, description="Largest request body, e.g. 16MiB.")
+    ] = ByteSize(16 * MIB)
+    max_queue: Annotated[
+        int, Field(ge=0, le=1 << 20, description="Requests that may wait; more are shed with 529.")
+    ] = 1024
+    max_choices: Annotated[
+        int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
+    ] = 128
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Field(description="Least level logged.")
+    ] = "info"
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def __init__(self, **flags: Any) -> None:
+        _refuse_unknown_variables()
+        file = ConfigFile(type(self), flags.get("config"))
+        origins = _origins(flags, file)
+        try:
+            super().__init__(**flags)
+        except ValidationError as error:
+            raise SettingsError(_explain(error, origins)) from None
+        self._origins = origins
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, env_settings, ConfigFile(settings_cls)
+
+    @field_validator("config", "data_dir", "models_dir", mode="after")
+    @classmethod
+    def _absolute(cls, path: Path | None) -> Path | None:
+        return path and path.expanduser().absolute()
+
+    @field_validator("bootstrap_key", mode="after")
+    @classmethod
+    def _key_shape(cls, key: SecretStr | None) -> SecretStr | None:
+        if key is not None:
+            head, _, secret = key.get_secret_value().partition("_")
+            if not (head.startswith("hr-") and head[3:] and secret and head.isascii()):
+                raise ValueError("must look like hr-<id>_<secret>")
+        return key
+
+    def origin(self, name: str) -> str:
+        """Where a setting's value came from: "flag --port", "HEADRACE_PORT", a file's path
+        or "default"."""
+        return self._origins.get(name, "default")
+
+
+class ConfigFile(PydanticBaseSettingsSource):
+    """The lowest source: a TOML file of settings by their names.
+
+    It is the file that a flag or `HEADRACE_CONFIG` names, which must exist, or
+    `headrace.toml` in the working directory, which need not.
+    """
+
+    def __init__(self, settings_cls: type[BaseSettings], flag: str | Path | None = None) -> None:
+        super().__init__(settings_cls)
+        self._flag = flag
+
+    @property
+    def path(self) -> Path:
+        named = self._flag or self.current_state.get("config") or os.environ.get("HEADRACE_CONFIG")
+        return Path(named).expanduser() if named else DEFAULT_FILE
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return self().get(field_name), field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        path = self.path
+        try:
+            values = tomllib.loads(path.read_text())
+        except FileNotFoundError:
+            if path is DEFAULT_FILE:
+                return {}
+            raise SettingsError(f"{path}: no such file of settings") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise SettingsError(f"{path}: {error}") from None
+        known = [name for name in Settings.model_fields if name != "config"]
+        for name in values:
+            if name not in known:
+                raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
+        return values
+
+
+def flag_of(name: str) -> str:
+    """The command-line spelling of a setting's name."""
+    return f"--{name.replace('_', '-')}"
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """The end of an error sentence: the nearest known word, or nothing."""
+    near = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _refuse_unknown_variables() -> None:
+    known = [PREFIX + name.upper() for name in Settings.model_fields]
+    for variable in os.environ:
+        upper = variable.upper()  # pydantic-settings matches them in any case
+        if upper.startswith(PREFIX) and not upper.startswith(NOT_SETTINGS) and upper not in known:
+            raise SettingsError(
+                f"unknown environment variable {variable}{did_you_mean(upper, known)}"
+            )
+
+
+def _origins(flags: Mapping[str, Any], file: ConfigFile) -> dict[str, str]:
+    variables = {name.upper() for name, value in os.environ.items() if value}
+    from_file = {name: str(file.path) for name in file()}
+    from_environment = {
+        name: variable
+        for name in Settings.model_fields
+        if (variable := PREFIX + name.upper()) in variables
+    }
+    return from_file | from_environment | {name: f"flag {flag_of(name)}" for name in flags}
+
+
+def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
+    """One sentence for the first fault. It never quotes the value, which may be a secret."""
+    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    name = str(first["loc"][0])
+    reason = first["msg"].removeprefix("Value error, ")
+    reason = reason[0].lower() + reason[1:]
+    if first["type"] == "extra_forbidden":
+        return f"unknown setting {name!r}{did_you_mean(name, list(Settings.model_fields))}"
+    return f"{name} (from {origins.get(name, 'default')}): {reason}"

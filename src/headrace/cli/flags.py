@@ -1,0 +1,74 @@
+"""Flags made from the settings, so that none is written down twice."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from pydantic import ByteSize
+from pydantic_core import PydanticUndefined
+
+from headrace.settings import PREFIX, Settings, flag_of
+
+
+def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command a flag for each of these settings, or for all of them.
+
+    The command's first parameter is called `settings` and receives a `Settings` in which the
+    flags that were given count before the environment, the file and the defaults:
+
+        @with_settings("data_dir", "database_url", "config")
+        def show(settings: Settings, as_json: JsonFlag = False) -> None: ...
+    """
+    chosen = names or tuple(Settings.model_fields)
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(command)
+        def run(**arguments: Any) -> None:
+            given = {name: arguments.pop(name) for name in chosen}
+            flags = {name: text for name, text in given.items() if text is not None}
+            command(Settings(**flags), **arguments)
+
+        hints = get_type_hints(command, include_extras=True)
+        own = inspect.signature(command).parameters.values()
+        parameters = [p.replace(annotation=hints[p.name]) for p in own if p.name != "settings"]
+        parameters += map(_flag, chosen)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {p.name: p.annotation for p in parameters} | {"return": None}
+        return run
+
+    return decorate
+
+
+def _flag(name: str) -> inspect.Parameter:
+    """A text option; `Settings` parses it, as it parses the environment."""
+    field = Settings.model_fields[name]
+    default = "" if field.default in (None, PydanticUndefined) else f"={_shown(field.default)}"
+    option = typer.Option(
+        flag_of(name),
+        help=f"{field.description} [{PREFIX}{name.upper()}{default}]",
+        metavar=_metavar(field.annotation),
+        show_default=False,
+        rich_help_panel="Settings",
+    )
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[str | None, option],
+    )
+
+
+def _shown(value: object) -> str:
+    return value.human_readable() if isinstance(value, ByteSize) else str(value)
+
+
+def _metavar(annotation: object) -> str:
+    text = str(annotation)
+    for word, shown in (("Path", "PATH"), ("ByteSize", "SIZE"), ("int", "N")):
+        if word in text:
+            return shown
+    return "TEXT"

@@ -1,0 +1,52 @@
+"""The `headrace` command. Rooms are imported by the commands that need them, when they run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.cli import bench, config
+from headrace.cli.output import CommandError
+from headrace.settings import SettingsError
+
+app = typer.Typer(
+    name="headrace",
+    help="Self-hosted LLM inference: everything between an API key and a token.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(config.config)
+app.command()(bench.bench)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run a command. What goes wrong is one line on stderr and a non-zero exit code."""
+    try:
+        app()
+    except (CommandError, SettingsError, OSError) as error:
+        typer.echo(f"headrace: {error}", err=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

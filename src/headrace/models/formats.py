@@ -1,0 +1,170 @@
+"""GGUF's block formats as the affine groups that backends compute with.
+
+Each format is defined by ggml (ggml-common.h, ggml-quants.c). The conversion is exact: a
+code, its scale and its minimum are what the format stores, and every product of scales is
+exact in float32, so `GroupedWeight.dequantise()` equals ggml's own result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.models.gguf import TensorType
+from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+
+def decode(tensor_type: TensorType, shape: tuple[int, ...], raw: Bytes) -> Weight:
+    """The weight stored in `raw`, uint8 [bytes of the tensor].
+
+    A float32 tensor is a view of `raw`, everything else a copy. Quantised tensors have two
+    dimensions. Raises ValueError on others and on values or scales that are not finite.
+    """
+    if tensor_type.name in _DENSE:
+        values = _DENSE[tensor_type.name](raw).reshape(shape)
+        _check_finite(values)
+        return DenseWeight(values)
+    if len(shape) != 2:
+        raise ValueError(f"is {tensor_type.name} of shape {shape}; only matrices are quantised")
+    n, k = shape
+    blocks = raw.reshape(n, k // tensor_type.block, tensor_type.size)
+    weight = _QUANTISED[tensor_type.name](blocks)
+    _check_finite(weight.scale)
+    _check_finite(weight.minimum)
+    return weight
+
+
+def _check_finite(values: Floats) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError("holds values that are not finite")
+
+
+def _f32(raw: Bytes) -> Floats:
+    return raw.view("<f4")
+
+
+def _f16(raw: Bytes) -> Floats:
+    return raw.view("<f2").astype(np.float32)
+
+
+def _bf16(raw: Bytes) -> Floats:
+    return (raw.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+_DENSE: dict[str, Callable[[Bytes], Floats]] = {"F32": _f32, "F16": _f16, "BF16": _bf16}
+
+
+# Below, blocks are uint8 [n, blocks of a row, bytes of a block].
+
+
+def _half(blocks: Bytes, at: int) -> Floats:
+    """The float16 at byte `at` of each block: float32 [n, blocks]."""
+    field: Floats = np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2")[..., 0].astype("f4")
+    return field
+
+
+def _grouped(
+    bits: Literal[4, 8], group: Literal[16, 32], codes: Bytes, scale: Floats, minimum: Floats
+) -> GroupedWeight:
+    n = len(codes)
+    return GroupedWeight(
+        bits, group, codes.reshape(n, -1), scale.reshape(n, -1), minimum.reshape(n, -1)
+    )
+
+
+def _nibbles(packed: Bytes) -> Bytes:
+    """[..., b] -> [..., 2 b]: the low halves, then the high halves."""
+    half = packed.shape[-1]
+    codes = np.empty((*packed.shape[:-1], 2 * half), np.uint8)
+    np.bitwise_and(packed, 15, out=codes[..., :half])
+    np.right_shift(packed, 4, out=codes[..., half:])
+    return codes
+
+
+def _fifth_bits(blocks: Bytes, at: int) -> Bytes:
+    """Bit j of the 32 bits at byte `at`, moved to bit 4: uint8 [n, blocks, 32]."""
+    bits = np.unpackbits(blocks[..., at : at + 4], axis=-1, bitorder="little")
+    return np.left_shift(bits, 4, out=bits)
+
+
+def _q4_0(blocks: Bytes) -> GroupedWeight:
+    scale = _half(blocks, 0)
+    return _grouped(4, 32, _nibbles(blocks[..., 2:]), scale, scale * -8)
+
+
+def _q4_1(blocks: Bytes) -> GroupedWeight:
+    return _grouped(4, 32, _nibbles(blocks[..., 4:]), _half(blocks, 0), _half(blocks, 2))
+
+
+def _q5_0(blocks: Bytes) -> GroupedWeight:
+    scale = _half(blocks, 0)
+    codes = _nibbles(blocks[..., 6:]) | _fifth_bits(blocks, 2)
+    return _grouped(8, 32, codes, scale, scale * -16)
+
+
+def _q5_1(blocks: Bytes) -> GroupedWeight:
+    codes = _nibbles(blocks[..., 8:]) | _fifth_bits(blocks, 4)
+    return _grouped(8, 32, codes, _half(blocks, 0), _half(blocks, 2))
+
+
+def _q8_0(blocks: Bytes) -> GroupedWeight:
+    scale = _half(blocks, 0)
+    # Flipping the sign bit adds 128 to a two's complement byte.
+    return _grouped(8, 32, blocks[..., 2:] ^ np.uint8(0x80), scale, scale * -128)
+
+
+def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
+    """Scale and minimum of Q4_K's and Q5_K's eight sub-blocks: float32 [n, blocks, 8].
+
+    Twelve bytes hold 6-bit pairs: four plain ones, whose spare two bits complete the others.
+    """
+    packed = blocks[..., 4:16]
+    low, middle, high = packed[..., :4], packed[..., 4:8], packed[..., 8:]
+    scales = np.concatenate((low & 63, (high & 15) | (low >> 6 << 4)), axis=-1)
+    minima = np.concatenate((middle & 63, (high >> 4) | (middle >> 6 << 4)), axis=-1)
+    return (
+        _half(blocks, 0)[..., None] * scales.astype(np.float32),
+        -_half(blocks, 2)[..., None] * minima.astype(np.float32),
+    )
+
+
+def _q4_k(blocks: Bytes) -> GroupedWeight:
+    codes = _nibbles(blocks[..., 16:].reshape(*blocks.shape[:2], 4, 32))
+    return _grouped(4, 32, codes, *_k_scales(blocks))
+
+
+def _q5_k(blocks: Bytes) -> GroupedWeight:
+    codes = _nibbles(blocks[..., 48:].reshape(*blocks.shape[:2], 4, 32))
+    codes = codes.reshape(*blocks.shape[:2], 8, 32)
+    high = blocks[..., 16:48]
+    for sub_block in range(8):
+        codes[..., sub_block, :] |= (high >> sub_block & 1) << 4
+    return _grouped(8, 32, codes, *_k_scales(blocks))
+
+
+def _q6_k(blocks: Bytes) -> GroupedWeight:
+    low = blocks[..., :128].reshape(*blocks.shape[:2], 2, 64)
+    high = blocks[..., 128:192].reshape(*blocks.shape[:2], 2, 32)
+    codes = _nibbles(low)
+    for quarter in range(4):
+        codes[..., 32 * quarter : 32 * quarter + 32] |= (high >> (2 * quarter) & 3) << 4
+    scale = _half(blocks, 208)[..., None] * blocks[..., 192:208].view(np.int8).astype(np.float32)
+    return _grouped(8, 16, codes, scale, scale * -32)
+
+
+_QUANTISED: dict[str, Callable[[Bytes], GroupedWeight]] = {
+    "Q4_0": _q4_0,
+    "Q4_1": _q4_1,
+    "Q5_0": _q5_0,
+    "Q5_1": _q5_1,
+    "Q8_0": _q8_0,
+    "Q4_K": _q4_k,
+    "Q5_K": _q5_k,
+    "Q6_K": _q6_k,
+}

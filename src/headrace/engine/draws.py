@@ -30,7 +30,8 @@ def draws(keys: NDArray[np.uint64], positions: NDArray[np.uint64]) -> NDArray[np
     x = (x ^ (x >> _S30)) * _FIRST_64
     x = (x ^ (x >> _S27)) * _SECOND_64
     x ^= x >> _S31
-    return (x >> _S11).astype(np.float64) * 2.0**-53
+    draw: NDArray[np.float64] = (x >> _S11) * 2.0**-53
+    return draw
 
 
 def _mix(x: int) -> int:

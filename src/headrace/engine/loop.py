@@ -7,13 +7,14 @@ then it is waited for. `SynchronousEngine` does the same parts in plain order.
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
-from headrace.engine.request import GenerationRequest
+from headrace.engine.request import GenerationRequest, SamplingParams
 from headrace.engine.runner import ModelRunner, Step, StepResult
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence, TextStreams
@@ -254,6 +255,9 @@ class Engine:
             outside = next((token for token in ids if not 0 <= token < size), None)
             if outside is not None:
                 return f"{name} holds token id {outside}; the vocabulary has {size} tokens"
+        fault = _sampling_fault(request.sampling)
+        if fault is not None:
+            return fault
         return self._scheduler.refusal(len(request.prompt), stopping.max_tokens)
 
 
@@ -266,6 +270,21 @@ class SynchronousEngine(Engine):
     def step(self) -> list[Output]:
         self._launch()
         return self._deliver(self._collect())
+
+
+def _sampling_fault(params: SamplingParams) -> str | None:
+    """What in a request's numbers would fail a whole step, its batch mates' too."""
+    for name in ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty"):
+        if not math.isfinite(getattr(params, name)):
+            return f"{name} must be finite"
+    if not (0 < params.repetition_penalty < math.inf):
+        return f"repetition_penalty is {params.repetition_penalty}, it must be positive"
+    if not all(map(math.isfinite, params.logit_bias.values())):
+        return "logit_bias must be finite"
+    for name, value in (("top_k", params.top_k), ("logprobs", params.logprobs or 0)):
+        if not 0 <= value < 2**31:
+            return f"{name} is {value}, it must be a number from 0 to {2**31 - 1}"
+    return None
 
 
 def _ending_by_count_or_id(sequence: Sequence, token: int) -> Ending | None:

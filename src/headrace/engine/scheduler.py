@@ -114,6 +114,8 @@ class Scheduler:
         """The next step; its sequences are in flight until `complete`. Empty if all is idle."""
         plan = Plan()
         for sequence in [s for s in self.running if s.pending == 1]:
+            if not len(sequence.table):
+                continue  # preempted a moment ago, for an older one
             if sequence.table.grow(sequence.wanted) or self._make_room(sequence):
                 plan.add(sequence, 1)
         prompts = self._prompts()

@@ -1,0 +1,242 @@
+"""A model without a model: what other rooms' tests and ours run an engine on.
+
+`FakeExecutable` takes the place of a loaded program, so everything above it is the real thing,
+arrays and block tables included. `FakeText` takes the place of a tokenizer: token i is the
+letter chr(i).
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.engine.blocks import BlockPool, blocks_for
+from headrace.engine.loop import Engine, SynchronousEngine
+from headrace.engine.output import Finish, Output
+from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.engine.runner import ModelRunner
+from headrace.engine.scheduler import Scheduler
+from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
+from headrace.ops.sampling import sample_rows
+
+Floats = NDArray[np.float32]
+VOCAB = 128
+EOS = 3
+
+Model = Callable[[list[int]], Floats]
+"""All tokens so far -> float32 [VOCAB], the logits of the next."""
+
+
+def hashed(history: list[int]) -> Floats:
+    """Logits that depend on every token before them, and on nothing else."""
+    seed = zlib.crc32(np.array(history, np.int32).tobytes())
+    return np.random.default_rng(seed).standard_normal(VOCAB).astype(np.float32) * 3
+
+
+def saying(text: str, *, after: int, then_eos: bool = True) -> Model:
+    """A model whose greedy answer to any prompt of `after` tokens is `text`."""
+    script = [ord(letter) for letter in text] + [EOS] * then_eos
+
+    def logits(history: list[int]) -> Floats:
+        said = len(history) - after
+        token = script[said] if said < len(script) else ord(".")
+        return np.where(np.arange(VOCAB) == token, 20, 0).astype(np.float32)
+
+    return logits
+
+
+class FakeExecutable:
+    """Computes nothing, but keeps which (block, offset) of the KV cache holds which token.
+
+    A model sees the history it reads back through the block tables, so a block lost, shared or
+    freed too early changes tokens or trips an assertion. It works in `sample`, as late as a
+    real one might. `fail` raises there, once, if set.
+    """
+
+    def __init__(self, blocks: int, model: Model = hashed) -> None:
+        self.model = model
+        self.fail: Exception | None = None
+        self.batches = 0
+        self._cache = np.full((blocks, BLOCK_SIZE), -1)
+        self._batch: Batch | None = None
+
+    def launch(self, batch: Batch) -> None:
+        assert self._batch is None, "a step is running already"
+        self.batches += 1
+        self._batch = Batch(
+            batch.tokens.copy(),
+            batch.positions.copy(),
+            batch.starts.copy(),
+            batch.block_tables.copy(),
+            batch.logit_rows.copy(),
+        )
+
+    def sample(self, sampling: Sampling) -> Sampled:
+        batch, self._batch = self._batch, None
+        assert batch is not None, "no step was launched"
+        if self.fail is not None:
+            failure, self.fail = self.fail, None
+            raise failure
+        return sample_rows(self._run(batch), sampling)
+
+    def logits(self) -> Floats:
+        assert self._batch is not None
+        return self._run(self._batch)
+
+    def _run(self, batch: Batch) -> Floats:
+        owners = [
+            set(table[: blocks_for(int(batch.positions[end - 1]) + 1)].tolist())
+            for table, end in zip(batch.block_tables, batch.starts[1:], strict=True)
+        ]
+        assert sum(map(len, owners)) == len(set().union(*owners)), "two sequences share a block"
+        rows = []
+        for s in range(len(batch.starts) - 1):
+            for i in range(batch.starts[s], batch.starts[s + 1]):
+                block, offset = divmod(int(batch.positions[i]), BLOCK_SIZE)
+                self._cache[batch.block_tables[s, block], offset] = batch.tokens[i]
+                if i in batch.logit_rows:
+                    rows.append(self.model(self._history(batch, s, int(batch.positions[i]) + 1)))
+        return np.stack(rows) if rows else np.zeros((0, VOCAB), np.float32)
+
+    def _history(self, batch: Batch, s: int, length: int) -> list[int]:
+        blocks = batch.block_tables[s, : blocks_for(length)]
+        history = self._cache[blocks].ravel()[:length]
+        assert (history >= 0).all(), "a position was read before it was written"
+        return history.tolist()
+
+
+class FakeText:
+    """Vocabulary and text streams at once: token i is the letter chr(i), EOS none."""
+
+    eos_ids = frozenset({EOS})
+
+    def piece(self, token_id: int) -> bytes:
+        return b"" if token_id == EOS else chr(token_id).encode()
+
+    def __call__(self, stop: Sequence[str]) -> FakeTextStream:
+        return FakeTextStream(stop)
+
+
+class FakeTextStream:
+    def __init__(self, stop: Sequence[str]) -> None:
+        self.matched: str | None = None
+        self._stop = stop
+        self._held = ""
+
+    def feed(self, token_id: int, *, stops: bool = True) -> str:
+        letter = "" if token_id == EOS else chr(token_id)
+        if not stops:
+            return self.finish() + letter
+        self._held += letter
+        found = [(self._held.find(stop), stop) for stop in self._stop if stop in self._held]
+        if found:
+            at, self.matched = min(found)
+            return self._held[:at]
+        keep = max(
+            (n for stop in self._stop for n in range(len(stop)) if self._held.endswith(stop[:n])),
+            default=0,
+        )
+        safe = self._held[: len(self._held) - keep]
+        self._held = self._held[len(safe) :]
+        return safe
+
+    def finish(self) -> str:
+        held, self._held = self._held, ""
+        return held
+
+
+def make_engine(
+    executable: Executable,
+    *,
+    blocks: int,
+    context_length: int = 1024,
+    max_sequences: int = 32,
+    max_step_tokens: int = 64,
+    vocab_size: int = VOCAB,
+    synchronous: bool = False,
+    scheduler: type[Scheduler] = Scheduler,
+) -> Engine:
+    kind = SynchronousEngine if synchronous else Engine
+    text = FakeText()
+    return kind(
+        ModelRunner(
+            executable,
+            max_sequences=max_sequences,
+            max_step_tokens=max_step_tokens,
+            max_blocks=blocks,
+        ),
+        scheduler(
+            BlockPool(blocks),
+            max_sequences=max_sequences,
+            max_step_tokens=max_step_tokens,
+            context_length=context_length,
+        ),
+        text,
+        text,
+        vocab_size=vocab_size,
+    )
+
+
+def fake_engine(model: Model = hashed, *, blocks: int = 64, **options: object) -> Engine:
+    """An engine on a FakeExecutable; the options are make_engine's."""
+    return make_engine(FakeExecutable(blocks, model), blocks=blocks, **options)
+
+
+def request(
+    id: str = "r", prompt: Sequence[int] = (65, 66, 67), **options: object
+) -> GenerationRequest:
+    """A greedy request of 8 tokens; options go to SamplingParams or StopConditions by name."""
+    stopping = {k: v for k, v in options.items() if k in StopConditions.__struct_fields__}
+    sampling = {k: v for k, v in options.items() if k not in stopping}
+    return GenerationRequest(
+        id=id,
+        prompt=list(prompt),
+        sampling=SamplingParams(**{"temperature": 0.0, **sampling}),
+        stopping=StopConditions(**{"max_tokens": 8, **stopping}),
+    )
+
+
+class Answers:
+    """Outputs as their callers see them, put together by request."""
+
+    def __init__(self) -> None:
+        self.outputs: dict[str, list[Output]] = {}
+
+    def take(self, outputs: list[Output]) -> None:
+        for output in outputs:
+            seen = self.outputs.setdefault(output.id, [])
+            assert not seen or seen[-1].finish is None, "an output after the last"
+            seen.append(output)
+
+    def drain(self, engine: Engine, most_steps: int = 10_000) -> Answers:
+        """Step until the engine is idle."""
+        steps = 0
+        while engine.has_work:
+            steps += 1
+            assert steps <= most_steps, "the engine does not come to an end"
+            self.take(engine.step())
+        return self
+
+    def text(self, id: str) -> str:
+        return "".join(output.text for output in self.outputs[id])
+
+    def tokens(self, id: str) -> list[int]:
+        return [token for output in self.outputs[id] for token in output.tokens]
+
+    def logprobs(self, id: str) -> list[object]:
+        return [entry for output in self.outputs[id] for entry in output.logprobs or []]
+
+    def finish(self, id: str) -> Finish:
+        finish = self.outputs[id][-1].finish
+        assert finish is not None, f"{id} did not finish"
+        return finish
+
+
+def answer(engine: Engine, *requests: GenerationRequest) -> Answers:
+    """Submit all and run until the engine is idle."""
+    for each in requests:
+        engine.submit(each)
+    return Answers().drain(engine)

@@ -1,0 +1,262 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from headrace.engine.loop import Engine
+from headrace.engine.output import Finish
+from headrace.engine.request import GenerationRequest
+from headrace.ops.backend import NonFiniteLogits, Sampled
+
+from .fakes import (
+    EOS,
+    VOCAB,
+    Answers,
+    FakeExecutable,
+    answer,
+    fake_engine,
+    make_engine,
+    request,
+    saying,
+)
+
+PROMPT = [65, 66, 67]
+
+
+def says(text: str, *, synchronous: bool = False, then_eos: bool = True) -> Engine:
+    model = saying(text, after=len(PROMPT), then_eos=then_eos)
+    return fake_engine(model, synchronous=synchronous)
+
+
+@pytest.fixture(params=[False, True], ids=["overlapped", "synchronous"])
+def synchronous(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def test_the_end_of_sequence_ends_it_without_text_and_is_counted(synchronous: bool) -> None:
+    answers = answer(says("Hello", synchronous=synchronous), request(max_tokens=20))
+    assert answers.text("r") == "Hello"
+    assert answers.finish("r") == Finish(reason="stop", prompt_tokens=3, completion_tokens=6)
+
+
+def test_max_tokens_ends_it_and_what_was_held_back_comes_out(synchronous: bool) -> None:
+    asked = request(max_tokens=4, stop=("lot",))
+    answers = answer(says("Hello", synchronous=synchronous), asked)
+    assert answers.text("r") == "Hell"
+    assert answers.finish("r") == Finish(reason="length", prompt_tokens=3, completion_tokens=4)
+
+
+def test_a_stop_text_ends_it_and_the_token_made_meanwhile_is_never_seen(synchronous: bool) -> None:
+    engine = says("alpha beta gamma", synchronous=synchronous)
+    answers = answer(engine, request(max_tokens=30, stop=("ta g", "gamma")))
+    assert answers.text("r") == "alpha be"
+    assert len(answers.tokens("r")) == len("alpha beta g")
+    assert answers.finish("r") == Finish(
+        reason="stop", prompt_tokens=3, completion_tokens=12, matched="ta g"
+    )
+    assert engine.status().generated_tokens == 12
+    assert engine.status().blocks_free == engine.status().blocks_total
+
+
+def test_a_stop_text_completed_by_the_last_token_is_a_stop(synchronous: bool) -> None:
+    answers = answer(says("Hello", synchronous=synchronous), request(max_tokens=4, stop=("ll",)))
+    assert answers.text("r") == "He"
+    assert answers.finish("r").reason == "stop"
+    assert answers.finish("r").matched == "ll"
+
+
+def test_a_stop_id_ends_it_without_text_and_is_named(synchronous: bool) -> None:
+    answers = answer(says("Hello", synchronous=synchronous), request(stop_token_ids=(ord("o"),)))
+    assert answers.text("r") == "Hell"
+    assert answers.finish("r").matched == ord("o")
+    assert answers.finish("r").completion_tokens == 5
+
+
+def test_ignore_eos_gives_exactly_max_tokens(synchronous: bool) -> None:
+    asked = request(max_tokens=20, ignore_eos=True)
+    answers = answer(says("Hello", synchronous=synchronous), asked)
+    assert len(answers.tokens("r")) == 20
+    assert EOS in answers.tokens("r")
+    assert answers.finish("r") == Finish(reason="length", prompt_tokens=3, completion_tokens=20)
+
+
+def test_min_tokens_keeps_every_ending_away_until_then(synchronous: bool) -> None:
+    engine = says("Hello", synchronous=synchronous)
+    asked = request(max_tokens=20, min_tokens=9, stop=("el", "l"), stop_token_ids=(ord("H"),))
+    answers = answer(engine, asked)
+    assert len(answers.tokens("r")) == 20
+    assert EOS not in answers.tokens("r")[:9]
+    assert ord("H") not in answers.tokens("r")[:9]
+
+
+def test_a_stop_text_counts_again_after_min_tokens(synchronous: bool) -> None:
+    engine = says("ab ab ab", synchronous=synchronous)
+    answers = answer(engine, request(max_tokens=20, min_tokens=2, stop=("ab",)))
+    assert answers.text("r") == "ab "
+    assert answers.finish("r").completion_tokens == 5
+
+
+def test_logprobs_are_of_the_model_and_parallel_to_tokens() -> None:
+    engine = says("Hi")
+    answers = answer(
+        engine,
+        request("with", logprobs=2, logit_bias={ord("H"): -5.0}),
+        request("zero", logprobs=0),
+        request("none"),
+    )
+    first, *_ = entries = answers.logprobs("with")
+    assert len(entries) == len(answers.tokens("with")) == 3
+    certain = -math.log1p((VOCAB - 1) * math.exp(-20))
+    assert (first.token, first.piece) == (ord("H"), b"H")
+    assert first.logprob == pytest.approx(certain, abs=1e-6)
+    assert [(i, piece) for i, _, piece in first.top] == [(ord("H"), b"H"), (0, b"\0")]
+    assert first.top[1][1] == pytest.approx(certain - 20, rel=1e-6)
+    assert [entry.top for entry in answers.logprobs("zero")] == [[], [], []]
+    assert all(output.logprobs is None for output in answers.outputs["none"])
+
+
+@pytest.mark.parametrize(
+    ("bad", "fault"),
+    [
+        (request(prompt=[]), "prompt is empty"),
+        (request(prompt=[1, VOCAB]), f"prompt holds token id {VOCAB}"),
+        (request(prompt=[-1]), "prompt holds token id -1"),
+        (request(prompt=[1] * 64), "no room"),
+        (request(prompt=[1] * 60, max_tokens=5), "together"),
+        (request(max_tokens=0), "max_tokens is 0"),
+        (request(logit_bias={VOCAB: 1.0}), "logit_bias"),
+        (request(stop_token_ids=(VOCAB,)), "stop_token_ids"),
+        (request(temperature=math.nan), "temperature"),
+        (request(logit_bias={1: math.inf}), "logit_bias"),
+        (request(repetition_penalty=0.0), "repetition_penalty"),
+        (request(top_k=2**31), "top_k"),
+    ],
+)
+def test_what_can_never_run_is_answered_with_an_error(bad: GenerationRequest, fault: str) -> None:
+    engine = fake_engine(blocks=8, context_length=64)
+    answers = answer(engine, bad, request("good"))
+    finish = answers.finish("r")
+    assert (finish.reason, finish.completion_tokens) == ("error", 0)
+    assert fault in (finish.error or "")
+    assert answers.finish("good").reason == "length"
+
+
+def test_an_id_is_alive_once() -> None:
+    engine = fake_engine()
+    engine.submit(request())
+    with pytest.raises(ValueError, match="alive"):
+        engine.submit(request())
+
+
+def test_a_cancel_is_answered_with_its_counts_and_frees_within_a_step(synchronous: bool) -> None:
+    engine = fake_engine(synchronous=synchronous)
+    engine.submit(request(max_tokens=500))
+    answers = Answers()
+    while len(answers.outputs.get("r", [])) < 5:
+        answers.take(engine.step())
+    engine.cancel("r")
+    engine.cancel("r")
+    assert engine.status().running == 0
+    answers.take(engine.step())
+    assert answers.finish("r") == Finish(reason="cancelled", prompt_tokens=3, completion_tokens=5)
+    assert engine.status().blocks_free == engine.status().blocks_total
+    assert not engine.has_work
+
+
+def test_a_cancel_in_the_waiting_line_and_of_nobody() -> None:
+    engine = fake_engine(max_sequences=1)
+    engine.submit(request("a"))
+    engine.submit(request("b"))
+    answers = Answers()
+    answers.take(engine.step())
+    engine.cancel("b")
+    engine.cancel("nobody")
+    answers.drain(engine)
+    assert answers.finish("b").reason == "cancelled"
+    assert answers.finish("a").reason == "length"
+
+
+def test_200_submits_and_cancels_leave_all_blocks_free() -> None:
+    engine = fake_engine(blocks=12, max_sequences=8)
+    answers = Answers()
+    for i in range(200):
+        engine.submit(request(str(i), prompt=[i % VOCAB] * (1 + i % 50), max_tokens=200))
+        if i % 3 == 0:
+            answers.take(engine.step())
+        if i % 2:
+            engine.cancel(str(i - 1))
+            engine.cancel(str(i))
+    answers.drain(engine)
+    status = engine.status()
+    assert (status.running, status.waiting) == (0, 0)
+    assert status.blocks_free == status.blocks_total == 12
+    assert {answers.finish(str(i)).reason for i in range(200)} == {"cancelled"}
+
+
+def test_a_step_that_fails_costs_its_sequences_only() -> None:
+    executable = FakeExecutable(64)
+    engine = make_engine(executable, blocks=64, max_sequences=2)
+    for id in "abc":
+        engine.submit(request(id))
+    answers = Answers()
+    answers.take(engine.step())
+    executable.fail = RuntimeError("the kernel fell over")
+    answers.drain(engine)
+    for id in "ab":
+        assert answers.finish(id).reason == "error"
+        assert "the kernel fell over" in (answers.finish(id).error or "")
+    assert answers.finish("c").reason == "length"
+    assert engine.status().blocks_free == 64
+
+
+def test_a_step_that_does_not_start_costs_its_sequences_only() -> None:
+    class Refuses(FakeExecutable):
+        def launch(self, batch: object) -> None:
+            if self.batches == 0:
+                self.batches += 1
+                raise ValueError("the batch does not fit")
+            super().launch(batch)  # type: ignore[arg-type]
+
+    engine = make_engine(Refuses(64), blocks=64, max_sequences=1)
+    answers = answer(engine, request("a"), request("b"))
+    assert "does not fit" in (answers.finish("a").error or "")
+    assert answers.finish("b").reason == "length"
+
+
+def test_a_row_without_finite_logits_costs_its_sequence_only() -> None:
+    class Breaks(FakeExecutable):
+        def sample(self, sampling: object) -> Sampled:
+            sampled = super().sample(sampling)  # type: ignore[arg-type]
+            if self.batches == 3:
+                sampled.tokens[1] = -1
+                raise NonFiniteLogits([1], sampled)
+            return sampled
+
+    engine = make_engine(Breaks(64), blocks=64)
+    answers = answer(engine, request("a"), request("b"), request("c"))
+    assert [answers.finish(id).reason for id in "abc"] == ["length", "error", "length"]
+    assert "not finite" in (answers.finish("b").error or "")
+    assert answers.finish("b").completion_tokens == 2
+    assert answers.tokens("a") == answers.tokens("c")
+
+
+def test_results_leave_while_the_next_step_runs() -> None:
+    executable = FakeExecutable(64)
+    engine = make_engine(executable, blocks=64)
+    engine.submit(request())
+    assert engine.step() == []
+    (output,) = engine.step()
+    assert len(output.tokens) == 1
+    assert executable.batches == 2
+
+
+def test_status_counts() -> None:
+    engine = fake_engine(max_sequences=1)
+    answers = answer(engine, request("a", prompt=[1] * 70), request("b", prompt=[2] * 7))
+    status = engine.status()
+    assert status.prefilled_tokens == 77
+    assert status.generated_tokens == 16
+    assert status.blocks_cached == status.preemptions == 0
+    assert status.steps > 16
+    assert answers.finish("a").prompt_tokens == 70

@@ -1,0 +1,196 @@
+"""Random arrivals, cancels and steps on a pool that is too small, against the model alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+import numpy as np
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from headrace.engine.draws import draws, stream_key
+from headrace.engine.request import GenerationRequest
+from headrace.engine.scheduler import Plan, Scheduler
+from headrace.engine.sequence import Sequence
+from headrace.ops.backend import BLOCK_SIZE, Sampling
+from headrace.ops.sampling import sample_rows
+
+from .fakes import EOS, Answers, fake_engine, hashed, request
+
+BLOCKS = 6
+MAX_SEQUENCES = 5
+STEP_TOKENS = 24
+
+
+class WatchedScheduler(Scheduler):
+    """The real one; asserts of every plan what the scheduler promises."""
+
+    def __init__(self, *args: object, **options: object) -> None:
+        super().__init__(*args, **options)  # type: ignore[arg-type]
+        self.preempted: Counter[Sequence] = Counter()
+        self.admitted: list[int] = []
+
+    def plan(self) -> Plan:
+        decodes = [s for s in self.running if s.pending == 1]
+        had_work = bool(self.waiting or self.running)
+        plan = super().plan()
+        shares = {share.sequence: share.count for share in plan.shares}
+        assert len(shares) == len(plan.shares) <= MAX_SEQUENCES
+        assert plan.tokens == sum(shares.values()) <= STEP_TOKENS
+        assert all(count >= 1 for count in shares.values())
+        assert bool(shares) == had_work, "work, but an empty plan"
+        assert all(shares.get(s) == 1 for s in decodes if s in self.running)
+        prompts = [s for s in self.running if s not in decodes]
+        if prompts:
+            assert prompts[0] in shares, "the oldest prompt stands still"
+        assert self.running == sorted(self.running, key=lambda s: s.order)
+        assert list(self.waiting) == sorted(self.waiting, key=lambda s: s.order)
+        return plan
+
+    def _admit(self, sequence: Sequence) -> bool:
+        admitted = super()._admit(sequence)
+        if admitted and not self.preempted[sequence]:
+            assert all(order < sequence.order for order in self.admitted), "passed in the line"
+            self.admitted.append(sequence.order)
+        return admitted
+
+    def _preempt(self, sequence: Sequence) -> None:
+        super()._preempt(sequence)
+        self.preempted[sequence] += 1
+        assert self.preempted[sequence] == 1, "preempted twice"
+
+
+def alone(asked: GenerationRequest) -> list[int]:
+    """The tokens of a request, from the model and the definitions: no engine at all."""
+    sampling, stopping = asked.sampling, asked.stopping
+    key = np.array([stream_key(sampling.seed, sampling.choice)], np.uint64)
+    tokens = list(asked.prompt)
+    while len(tokens) - len(asked.prompt) < stopping.max_tokens:
+        how = Sampling(
+            temperature=np.array([sampling.temperature], np.float32),
+            top_k=np.array([sampling.top_k], np.int32),
+            top_p=np.array([sampling.top_p], np.float32),
+            min_p=np.array([sampling.min_p], np.float32),
+            draw=draws(key, np.array([len(tokens)], np.uint64)),
+            top_logprobs=np.array([-1], np.int32),
+        )
+        tokens.append(int(sample_rows(hashed(tokens)[None], how).tokens[0]))
+        text = "".join(map(chr, tokens[len(asked.prompt) :]))
+        if tokens[-1] == EOS or any(stop in text for stop in stopping.stop):
+            break
+    return tokens[len(asked.prompt) :]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> GenerationRequest:
+    room = BLOCKS * BLOCK_SIZE
+    short, any_length = st.integers(1, 40), st.integers(1, room - 1)
+    prompt = draw(st.one_of(short, short, any_length))
+    return request(
+        prompt=[draw(st.integers(0, 127))] * prompt,
+        max_tokens=draw(st.integers(1, min(150, room - prompt))),
+        stop=draw(st.sampled_from([(), ("a", "}x"), ("K",)])),
+        temperature=draw(st.sampled_from([0.0, 1.0])),
+        seed=draw(st.integers(0, 9)),
+    )
+
+
+class EngineMachine(RuleBasedStateMachine):
+    synchronous = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = fake_engine(
+            blocks=BLOCKS,
+            max_sequences=MAX_SEQUENCES,
+            max_step_tokens=STEP_TOKENS,
+            synchronous=self.synchronous,
+            scheduler=WatchedScheduler,
+        )
+        self.scheduler = self.engine._scheduler
+        self.answers = Answers()
+        self.asked: dict[str, GenerationRequest] = {}
+        self.cancelled: set[str] = set()
+
+    @rule(burst=st.lists(requests(), min_size=1, max_size=5))
+    def submit(self, burst: list[GenerationRequest]) -> None:
+        for asked in burst:
+            id = str(len(self.asked))
+            self.asked[id] = msgspec.structs.replace(asked, id=id)
+            self.engine.submit(self.asked[id])
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        id = data.draw(st.sampled_from(sorted(self.asked)))
+        self.cancelled.add(id)
+        self.engine.cancel(id)
+
+    @rule(steps=st.integers(1, 40))
+    def step(self, steps: int) -> None:
+        for _ in range(steps):
+            self.answers.take(self.engine.step())
+            self.blocks_are_accounted_for()
+
+    @invariant()
+    def blocks_are_accounted_for(self) -> None:
+        pool, flying = self.scheduler.pool, self.engine._in_flight
+        pool.check()
+        holders = {*self.scheduler.running}
+        if flying is not None:
+            holders |= {share.sequence for share in flying.plan.shares}
+        assert pool.owned == sum(len(s.table) for s in holders)
+        assert not any(len(s.table) for s in self.scheduler.waiting)
+        assert pool.free + pool.cached + pool.owned == pool.total
+
+    def teardown(self) -> None:
+        live = self.engine._live.values()
+        bound = sum(2 * (s.prompt_length + s.request.stopping.max_tokens) for s in live)
+        self.answers.drain(self.engine, most_steps=bound + 2)
+        status = self.engine.status()
+        assert (status.running, status.waiting, status.blocks_free) == (0, 0, BLOCKS)
+        for id, asked in self.asked.items():
+            expected, got = alone(asked), self.answers.tokens(id)
+            finish = self.answers.finish(id)
+            assert finish.completion_tokens == len(got)
+            if finish.reason == "cancelled":
+                assert id in self.cancelled
+                assert got == expected[: len(got)]
+            else:
+                assert got == expected
+
+
+class SynchronousMachine(EngineMachine):
+    synchronous = True
+
+
+quick = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestEngine = EngineMachine.TestCase
+TestEngine.settings = quick
+TestSynchronousEngine = SynchronousMachine.TestCase
+TestSynchronousEngine.settings = quick
+
+
+def test_such_pools_do_preempt() -> None:
+    """The machines above would prove little if they never ran out of blocks."""
+    engine = fake_engine(
+        blocks=BLOCKS,
+        max_sequences=MAX_SEQUENCES,
+        max_step_tokens=STEP_TOKENS,
+        scheduler=WatchedScheduler,
+    )
+    asked = [request(str(i), [i] * 20, max_tokens=80, temperature=1.0, seed=i) for i in range(5)]
+    answers = Answers()
+    for each in asked:
+        engine.submit(each)
+    answers.drain(engine)
+    assert engine.status().preemptions >= 2
+    for each in asked:
+        assert answers.tokens(each.id) == alone(each)

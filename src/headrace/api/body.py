@@ -1,0 +1,131 @@
+"""A request body before anything is believed of it: an object, not too deep, of known keys."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from itertools import accumulate
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import msgspec
+
+MAX_DEPTH = 64
+"""Deepest nesting of arrays and objects that a body may have."""
+
+MAX_CONTAINERS = 100_000
+"""Most arrays and objects that a body may have."""
+
+_NOT_STRUCTURE = bytes(b for b in range(256) if b not in b'"[]{}')
+_CHANGE_OF_DEPTH = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_PATH = re.compile(r" - at `(?:key` in `)?\$(?P<path>[^`]*)`$")
+_NAMED_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<name>.*)`$")
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class BodyError(ValueError):
+    """What is wrong with a body. param: path of the field, such as `messages[0].role`."""
+
+    def __init__(self, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+
+
+def check_structure(body: bytes) -> None:
+    """Count brackets outside strings, on bytes alone, so that it can stand before a parser.
+
+    Raises BodyError beyond MAX_DEPTH or MAX_CONTAINERS.
+    """
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+        return
+    unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    marks = unescaped.translate(None, _NOT_STRUCTURE)
+    brackets = b"".join(marks.split(b'"')[::2])
+    if len(brackets) > 2 * MAX_CONTAINERS:
+        raise BodyError(f"The request body has more than {MAX_CONTAINERS} arrays and objects.")
+    if max(accumulate(map(_CHANGE_OF_DEPTH.__getitem__, brackets)), default=0) > MAX_DEPTH:
+        raise BodyError(f"The request body nests deeper than {MAX_DEPTH} levels.")
+
+
+def split_fields(body: bytes) -> dict[str, msgspec.Raw]:
+    """The body's keys with their values unparsed. Raises BodyError if it is no JSON object."""
+    check_structure(body)
+    try:
+        body.decode()
+        return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except UnicodeDecodeError as error:
+        raise BodyError(f"The request body is not valid UTF-8 (byte {error.start}).") from None
+    except msgspec.ValidationError as error:
+        raise BodyError(f"The request body must be a JSON object: {error}.") from None
+    except msgspec.DecodeError as error:
+        reason = str(error) if body.strip() else "it is empty"
+        raise BodyError(f"The request body is not valid JSON: {_shorten(reason)}.") from None
+
+
+def suggest(name: str, known: list[str]) -> str:
+    """` Did you mean 'max_tokens'?` for a name close to a known one, else nothing."""
+    close = get_close_matches(name[:64], known, n=1, cutoff=0.7)
+    return f" Did you mean '{close[0]}'?" if close else ""
+
+
+class FieldReader(Generic[T]):
+    """Reads a struct from unparsed fields: no casts, null for an optional field is absent."""
+
+    def __init__(self, struct: type[T]) -> None:
+        hints = get_type_hints(struct, include_extras=True)
+        self._struct = struct
+        self._decoders = {name: msgspec.json.Decoder(hint) for name, hint in hints.items()}
+        fields = msgspec.structs.fields(struct)
+        self._required = [field.name for field in fields if field.required]
+
+    @property
+    def names(self) -> list[str]:
+        return list(self._decoders)
+
+    def read(self, fields: dict[str, msgspec.Raw]) -> T:
+        """Raises BodyError naming the first field that is missing, wrong or unknown."""
+        for name in fields:
+            if name not in self._decoders:
+                raise BodyError(
+                    f"Unrecognized request argument supplied: {_shorten(name)}."
+                    + suggest(name, self.names),
+                    _shorten(name),
+                )
+        for name in self._required:
+            if name not in fields:
+                raise BodyError(f"Missing required parameter: '{name}'.", name)
+        values: dict[str, Any] = {}
+        for name, raw in fields.items():
+            if bytes(raw) == b"null" and name not in self._required:
+                continue
+            values[name] = self._decode(name, raw)
+        return self._struct(**values)
+
+    def _decode(self, name: str, raw: msgspec.Raw) -> object:
+        try:
+            return self._decoders[name].decode(raw)
+        except msgspec.ValidationError as error:
+            raise _explain(name, str(error)) from None
+        except msgspec.DecodeError as error:
+            message = f"Invalid '{name}': it is not valid JSON: {_shorten(str(error))}."
+            raise BodyError(message, name) from None
+
+
+def _explain(name: str, fault: str) -> BodyError:
+    """msgspec's words for a misfit, with the path of the field in OpenAI's style."""
+    path = ""
+    if match := _PATH.search(fault):
+        path = match["path"].replace("[...]", "")
+        fault = fault[: match.start()]
+    if match := _NAMED_FIELD.match(fault):
+        path += f".{match['name']}"
+        missing = "missing" in fault[: match.start("name")]
+        fault = "the field is required" if missing else "no such field is known"
+    param = _shorten(name + path)
+    fault = fault[0].lower() + fault[1:].replace(" | null`", "`")
+    return BodyError(f"Invalid '{param}': {_shorten(fault)}.", param)
+
+
+def _shorten(text: str, length: int = 200) -> str:
+    return text if len(text) <= length else text[:length] + "…"

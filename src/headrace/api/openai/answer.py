@@ -1,0 +1,110 @@
+"""What chat and text completions have in common when they answer.
+
+A stream's chunks differ in little more than their text. An answer therefore encodes what is
+the same once, and a chunk is a few joined byte strings: the edge shares its cores with the
+engine and writes one chunk per token of every stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgspec
+
+from headrace.api import sse
+from headrace.api.openai.usage import Usage
+
+LEAST_LOGPROB = -9999.0
+"""Stands for every smaller log probability, and for what is none; JSON has no infinity."""
+
+
+class LogprobLike(Protocol):
+    """A token's bytes and log probability with its alternatives (id, logprob, bytes)."""
+
+    @property
+    def logprob(self) -> float: ...
+    @property
+    def piece(self) -> bytes: ...
+    @property
+    def top(self) -> Sequence[tuple[int, float, bytes]]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One finished choice of an answer that is not streamed."""
+
+    index: int
+    text: str
+    finish_reason: str
+    logprobs: Sequence[LogprobLike] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What every chunk of an answer repeats. created: unix seconds."""
+
+    id: str
+    created: int
+    model: str
+    fingerprint: str
+
+
+class Answer(Protocol):
+    """Writes one answer, whole or as the events of a stream."""
+
+    def opening(self, index: int) -> bytes:
+        """The events before a choice's first text; may be empty."""
+        ...
+
+    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
+        """The event of more text."""
+        ...
+
+    def closing(self, index: int, finish_reason: str) -> bytes:
+        """The event that ends a choice."""
+        ...
+
+    def usage(self, usage: Usage) -> bytes:
+        """The event with the usage of the whole request."""
+        ...
+
+    def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
+        """The JSON body of an answer that is not streamed."""
+        ...
+
+
+class ChunkFrame:
+    """The constant bytes around a stream's choices."""
+
+    def __init__(self, head: Head, object: str, *, include_usage: bool) -> None:
+        fields = {
+            "id": head.id,
+            "object": object,
+            "created": head.created,
+            "model": head.model,
+            "service_tier": "default",
+            "system_fingerprint": head.fingerprint,
+        }
+        self._start = b"data: " + msgspec.json.encode(fields)[:-1] + b',"choices":['
+        self._end = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
+
+    def choice(self, *parts: bytes) -> bytes:
+        """An event with one choice, whose JSON object is the parts joined."""
+        return b"".join((self._start, *parts, self._end))
+
+    def usage(self, usage: Usage) -> bytes:
+        """An event without choices."""
+        return sse.event(
+            b'%b],"usage":%b}' % (self._start.removeprefix(b"data: "), msgspec.json.encode(usage))
+        )
+
+
+def finite(logprob: float) -> float:
+    return logprob if logprob > LEAST_LOGPROB else LEAST_LOGPROB
+
+
+def printable(piece: bytes) -> str:
+    """A token's text; bytes that are only part of a character are written as `\\xe4`."""
+    return piece.decode(errors="backslashreplace")

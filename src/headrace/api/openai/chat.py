@@ -1,0 +1,68 @@
+"""The request of `POST /v1/chat/completions`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from headrace.api.body import BodyError, FieldReader
+from headrace.api.openai.messages import UNSUPPORTED_IN_MESSAGE, Message, template_message
+from headrace.api.openai.parameters import (
+    Count,
+    GenerationParameters,
+    check_parameters,
+    read_request,
+    unsupported,
+)
+
+
+class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
+    """max_completion_tokens is the newer name of max_tokens. top_logprobs: alternatives
+    reported beside each token; only with logprobs."""
+
+    messages: Annotated[list[Message], Meta(min_length=1)]
+    max_completion_tokens: Count | None = None
+    logprobs: bool = False
+    top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+
+    @property
+    def token_limit(self) -> int | None:
+        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
+
+    @property
+    def token_limit_param(self) -> str:
+        return "max_tokens" if self.max_completion_tokens is None else "max_completion_tokens"
+
+    @property
+    def alternatives(self) -> int | None:
+        """None: no logprobs; else how many alternatives beside each token."""
+        return (self.top_logprobs or 0) if self.logprobs else None
+
+    def conversation(self) -> list[dict[str, str]]:
+        """The messages as a template reads them. Raises BodyError for what is not text."""
+        return [template_message(m, f"messages[{i}]") for i, m in enumerate(self.messages)]
+
+
+_reader = FieldReader(ChatRequest)
+
+
+def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
+    """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
+    try:
+        request = read_request(_reader, body)
+    except BodyError as error:
+        if refused := UNSUPPORTED_IN_MESSAGE.match(error.param or ""):
+            raise unsupported(refused[0]) from None
+        raise
+    check_parameters(request, max_choices=max_choices)
+    if request.top_logprobs is not None and not request.logprobs:
+        raise BodyError("'top_logprobs' is only allowed when 'logprobs' is true.", "top_logprobs")
+    both = (request.max_tokens, request.max_completion_tokens)
+    if None not in both and both[0] != both[1]:
+        raise BodyError(
+            "'max_tokens' and 'max_completion_tokens' are two names of one limit, "
+            "but they were given two values.",
+            "max_tokens",
+        )
+    return request

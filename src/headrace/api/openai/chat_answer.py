@@ -1,0 +1,92 @@
+"""The answer of `POST /v1/chat/completions`, whole or streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headrace.api.openai.answer import (
+    Choice,
+    ChunkFrame,
+    Head,
+    LogprobLike,
+    finite,
+    printable,
+)
+from headrace.api.openai.usage import Usage
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ChatAnswer:
+    """Implements `Answer`."""
+
+    def __init__(self, head: Head, *, include_usage: bool) -> None:
+        self._head = head
+        self._frame = ChunkFrame(head, "chat.completion.chunk", include_usage=include_usage)
+
+    def opening(self, index: int) -> bytes:
+        delta = b'{"role":"assistant","content":"","refusal":null}'
+        return self._chunk(index, delta, b"null", b"null")
+
+    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
+        found = b"null" if logprobs is None else _encode(chat_logprobs(logprobs))
+        return self._chunk(index, b'{"content":%b}' % _encode(text), found, b"null")
+
+    def closing(self, index: int, finish_reason: str) -> bytes:
+        return self._chunk(index, b"{}", b"null", _encode(finish_reason))
+
+    def usage(self, usage: Usage) -> bytes:
+        return self._frame.usage(usage)
+
+    def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
+        return _encode(
+            {
+                "id": self._head.id,
+                "object": "chat.completion",
+                "created": self._head.created,
+                "model": self._head.model,
+                "choices": [_choice(choice) for choice in choices],
+                "usage": usage,
+                "service_tier": "default",
+                "system_fingerprint": self._head.fingerprint,
+            }
+        )
+
+    def _chunk(self, index: int, delta: bytes, logprobs: bytes, finish: bytes) -> bytes:
+        return self._frame.choice(
+            b'{"index":%d,"delta":' % index,
+            delta,
+            b',"logprobs":',
+            logprobs,
+            b',"finish_reason":',
+            finish,
+            b"}",
+        )
+
+
+def chat_logprobs(logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
+    """OpenAI's `logprobs` object of a chat choice."""
+    content = [
+        {
+            **_token(entry.piece, entry.logprob),
+            "top_logprobs": [_token(piece, logprob) for _, logprob, piece in entry.top],
+        }
+        for entry in logprobs
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _token(piece: bytes, logprob: float) -> dict[str, Any]:
+    return {"token": printable(piece), "logprob": finite(logprob), "bytes": list(piece)}
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    return {
+        "index": choice.index,
+        "message": {"role": "assistant", "content": choice.text, "refusal": None},
+        "logprobs": None if choice.logprobs is None else chat_logprobs(choice.logprobs),
+        "finish_reason": choice.finish_reason,
+    }

@@ -1,0 +1,77 @@
+"""The request of `POST /v1/completions`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from headrace.api.body import BodyError, FieldReader
+from headrace.api.openai.parameters import (
+    GenerationParameters,
+    TokenId,
+    check_parameters,
+    read_request,
+)
+
+DEFAULT_MAX_TOKENS = 16
+
+Prompt = str | list[int]
+
+
+class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
+    """prompt: a text, token ids, or a list of texts or of lists of ids. logprobs: how many
+    alternatives to report beside each token. echo: put the prompt before the completion."""
+
+    prompt: str | Annotated[list[str | TokenId | list[TokenId]], Meta(min_length=1)]
+    echo: bool = False
+    best_of: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+    logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+
+    def prompts(self) -> list[tuple[str, Prompt]]:
+        """Each prompt with the path it stands at. Raises BodyError for a mixed or empty one."""
+        if isinstance(self.prompt, str):
+            return [("prompt", self.prompt)]
+        first = type(self.prompt[0])
+        for index, item in enumerate(self.prompt):
+            param = f"prompt[{index}]"
+            if type(item) is not first:
+                raise BodyError(
+                    "Invalid 'prompt': texts, token ids and lists of token ids can't be mixed.",
+                    param,
+                )
+            if item == []:
+                raise BodyError(f"Invalid '{param}': a list of token ids can't be empty.", param)
+        if first is int:
+            return [("prompt", self.prompt)]  # type: ignore[list-item]
+        return [(f"prompt[{i}]", item) for i, item in enumerate(self.prompt)]  # type: ignore[misc]
+
+
+_reader = FieldReader(CompletionRequest)
+
+
+def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequest:
+    """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
+    request = read_request(_reader, body)
+    check_parameters(request, max_choices=max_choices)
+    if request.best_of is not None and request.best_of != request.n:
+        fault = (
+            "it must not be smaller than 'n'"
+            if request.best_of < request.n
+            else "choosing the best of more candidates than 'n' is not supported by this server yet"
+        )
+        raise BodyError(f"Invalid 'best_of': {fault}.", "best_of")
+    if request.echo and request.logprobs is not None:
+        raise BodyError(
+            "'echo' together with 'logprobs' (log probabilities of the prompt) is not "
+            "supported by this server yet.",
+            "echo",
+        )
+    choices = len(request.prompts()) * request.n
+    if choices > max_choices:
+        raise BodyError(
+            f"Invalid 'prompt': prompts times 'n' make {choices} choices; "
+            f"this server allows at most {max_choices}.",
+            "prompt",
+        )
+    return request

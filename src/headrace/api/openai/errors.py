@@ -1,0 +1,117 @@
+"""Refusals and faults in OpenAI's shape, each with its HTTP status and headers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+INVALID = "invalid_request_error"
+SERVER = "server_error"
+
+
+class ErrorDetail(msgspec.Struct, frozen=True):
+    """The fields OpenAI's clients read; all four are always there."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    error: ErrorDetail
+
+
+class ApiError(Exception):
+    """An answer that is not a success. status: HTTP status; headers: beside the usual ones."""
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        type: str = INVALID,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.detail = ErrorDetail(message, type, param, code)
+        self.headers = dict(headers or {})
+
+    def body(self) -> bytes:
+        """The JSON body; also what the data of an in-stream error event holds."""
+        return msgspec.json.encode(ErrorBody(self.detail))
+
+
+def invalid_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    return ApiError(400, message, param=param, code=code)
+
+
+def invalid_api_key(message: str) -> ApiError:
+    headers = {"www-authenticate": "Bearer"}
+    return ApiError(401, message, code="invalid_api_key", headers=headers)
+
+
+def permission_denied(message: str) -> ApiError:
+    return ApiError(403, message, code="permission_denied")
+
+
+def not_found(path: str) -> ApiError:
+    return ApiError(404, f"There is nothing at {path[:200]}.", code="unknown_url")
+
+
+def model_not_found(model: str) -> ApiError:
+    message = f"The model '{model[:200]}' does not exist."
+    return ApiError(404, message, param="model", code="model_not_found")
+
+
+def method_not_allowed(method: str, path: str, allowed: str) -> ApiError:
+    message = f"{method[:20]} is not allowed on {path[:200]}; use {allowed}."
+    return ApiError(405, message, code="method_not_allowed", headers={"allow": allowed})
+
+
+def body_too_large(limit: int) -> ApiError:
+    message = f"The request body is larger than the limit of {limit} bytes."
+    return ApiError(413, message, code="request_too_large")
+
+
+def context_length_exceeded(
+    limit: int, prompt: int, asked: int, param: str | None = None
+) -> ApiError:
+    """limit, prompt, asked: tokens the context holds, the prompt has, the caller wants more."""
+    message = (
+        f"This model's maximum context length is {limit} tokens. However, you requested "
+        f"{prompt + asked} tokens ({prompt} in the prompt, {asked} for the completion). "
+        "Please shorten the prompt or ask for fewer tokens."
+    )
+    return ApiError(400, message, param=param, code="context_length_exceeded")
+
+
+def overloaded(reason: str, message: str, retry_after: float) -> ApiError:
+    return _busy(529, "server_is_overloaded", reason, message, retry_after)
+
+
+def unavailable(reason: str, message: str, retry_after: float) -> ApiError:
+    return _busy(503, "service_unavailable", reason, message, retry_after)
+
+
+def engine_failed(message: str) -> ApiError:
+    return ApiError(500, f"The engine failed: {message}", type=SERVER, code="engine_error")
+
+
+def internal_error(request_id: str) -> ApiError:
+    message = f"Something went wrong on our side. Please quote request {request_id}."
+    return ApiError(500, message, type=SERVER, code="internal_error")
+
+
+def _busy(status: int, code: str, reason: str, message: str, retry_after: float) -> ApiError:
+    headers = {
+        "retry-after": str(math.ceil(retry_after)),
+        "retry-after-ms": str(math.ceil(retry_after * 1000)),
+    }
+    text = f"{message[:1].upper()}{message[1:]} ({reason}). Please try again later."
+    return ApiError(status, text, type=SERVER, code=code, headers=headers)

@@ -1,0 +1,133 @@
+"""What the two completion endpoints have in common: how tokens are drawn, and when it ends.
+
+Ranges are OpenAI's; parameters OpenAI does not have carry vLLM's names. A parameter is
+honoured, or it is refused by name; one that has no effect on the output by its own
+definition is checked and accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from headrace.api.body import BodyError, FieldReader, T, split_fields
+
+MAX_STOPS = 4
+MAX_BIASES = 1024
+
+Text64 = Annotated[str, Meta(max_length=64)]
+Text512 = Annotated[str, Meta(max_length=512)]
+Stop = Annotated[str, Meta(min_length=1, max_length=1024)]
+TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+Penalty = Annotated[float, Meta(ge=-2, le=2)]
+Bias = Annotated[float, Meta(ge=-100, le=100)]
+
+UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
+    "audio": (),
+    "function_call": (),
+    "functions": (),
+    "modalities": ('["text"]',),
+    "moderation": (),
+    "parallel_tool_calls": (),
+    "prediction": (),
+    "prompt_cache_options": (),
+    "prompt_cache_retention": (),
+    "reasoning_effort": (),
+    "response_format": ('{"type":"text"}',),
+    "service_tier": ('"auto"', '"default"'),
+    "store": ("false",),
+    "suffix": (),
+    "tool_choice": (),
+    "tools": (),
+    "verbosity": (),
+    "web_search_options": (),
+}
+"""Parameters of OpenAI that change the answer and that we cannot honour yet, each with the
+values (as compact JSON) that ask for what we do anyway, which are let through."""
+
+
+class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """include_usage: one more chunk with the usage. Streams are never obfuscated."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """Parameters of both endpoints, within their ranges.
+
+    user, safety_identifier, prompt_cache_key and metadata identify and never change an
+    output; they are accepted and not kept.
+    """
+
+    model: str
+    max_tokens: Count | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] = 1.0
+    top_p: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    n: Count = 1
+    stop: Stop | Annotated[list[Stop], Meta(max_length=MAX_STOPS)] = []
+    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
+    stream: bool = False
+    stream_options: StreamOptions | None = None
+    presence_penalty: Penalty = 0.0
+    frequency_penalty: Penalty = 0.0
+    logit_bias: Annotated[dict[TokenId, Bias], Meta(max_length=MAX_BIASES)] = {}
+    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = 0
+    min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
+    stop_token_ids: Annotated[list[TokenId], Meta(max_length=128)] = []
+    min_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    ignore_eos: bool = False
+    user: str | None = None
+    safety_identifier: Text64 | None = None
+    prompt_cache_key: str | None = None
+    metadata: Annotated[
+        dict[Text64, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
+    ] = {}
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+
+    @property
+    def include_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+
+def read_request(reader: FieldReader[T], body: bytes) -> T:
+    """Parse a body. Raises BodyError naming the field that is at fault."""
+    fields = split_fields(body)
+    for name in [name for name in fields if name in UNSUPPORTED]:
+        if not _asks_for_nothing(name, fields.pop(name)):
+            raise unsupported(name)
+    return reader.read(fields)
+
+
+def unsupported(param: str) -> BodyError:
+    return BodyError(f"The parameter '{param}' is not supported by this server yet.", param)
+
+
+def check_parameters(request: GenerationParameters, *, max_choices: int) -> None:
+    """What no single field can tell. Raises BodyError."""
+    if request.stream_options is not None:
+        if not request.stream:
+            raise BodyError(
+                "The 'stream_options' parameter is only allowed when 'stream' is true.",
+                "stream_options",
+            )
+        if request.stream_options.include_obfuscation:
+            raise unsupported("stream_options.include_obfuscation")
+    if request.n > max_choices:
+        raise BodyError(f"Invalid 'n': this server allows at most {max_choices}.", "n")
+
+
+def _asks_for_nothing(name: str, raw: msgspec.Raw) -> bool:
+    try:
+        value: Any = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return False
+    return value is None or msgspec.json.encode(value).decode() in UNSUPPORTED[name]

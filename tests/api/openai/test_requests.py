@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.api.body import BodyError
+from headrace.api.openai.chat import ChatRequest, parse_chat_request
+from headrace.api.openai.completions import CompletionRequest, parse_completion_request
+
+HI = [{"role": "user", "content": "hi"}]
+
+
+def chat(**fields: Any) -> ChatRequest:
+    body = json.dumps({"model": "m", "messages": HI, **fields}).encode()
+    return parse_chat_request(body, max_choices=16)
+
+
+def completion(**fields: Any) -> CompletionRequest:
+    body = json.dumps({"model": "m", "prompt": "hi", **fields}).encode()
+    return parse_completion_request(body, max_choices=16)
+
+
+def refusal(parse: Any, **fields: Any) -> BodyError:
+    with pytest.raises(BodyError) as caught:
+        request = parse(**fields)
+        request.conversation() if parse is chat else request.prompts()
+    return caught.value
+
+
+def test_defaults_are_openais() -> None:
+    request = chat()
+    assert (request.temperature, request.top_p, request.n, request.stream) == (1.0, 1.0, 1, False)
+    assert request.token_limit is None
+    assert request.alternatives is None
+    assert request.stops == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"stream": "false"}, "stream"),
+        ({"stream": 1}, "stream"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_completion_tokens": -1}, "max_completion_tokens"),
+        ({"temperature": 2.01}, "temperature"),
+        ({"temperature": -0.1}, "temperature"),
+        ({"top_p": 1.01}, "top_p"),
+        ({"presence_penalty": -2.1}, "presence_penalty"),
+        ({"frequency_penalty": 2.1}, "frequency_penalty"),
+        ({"repetition_penalty": 0}, "repetition_penalty"),
+        ({"top_k": -2}, "top_k"),
+        ({"min_p": 1.5}, "min_p"),
+        ({"seed": 2**63}, "seed"),
+        ({"seed": 1.0}, "seed"),
+        ({"n": 17}, "n"),
+        ({"stop": {"a": 1}}, "stop"),
+        ({"stop": ["x", ""]}, "stop[1]"),
+        ({"logit_bias": {"a": 1}}, "logit_bias"),
+        ({"logit_bias": {"5": 101}}, "logit_bias"),
+        ({"logit_bias": {"-5": 1}}, "logit_bias"),
+        ({"logit_bias": [1]}, "logit_bias"),
+        ({"top_logprobs": 2}, "top_logprobs"),
+        ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
+        ({"max_tokens": 4, "max_completion_tokens": 5}, "max_tokens"),
+        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        ({"stream": True, "stream_options": {"usage": True}}, "stream_options.usage"),
+        ({"user": 7}, "user"),
+        ({"metadata": {"a": 1}}, "metadata"),
+    ],
+)
+def test_values_out_of_range_or_type_are_refused(fields: dict[str, Any], param: str) -> None:
+    assert refusal(chat, **fields).param == param
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": []},
+        {"tools": {}},
+        {"tool_choice": "none"},
+        {"parallel_tool_calls": True},
+        {"response_format": {"type": "json_object"}},
+        {"modalities": ["text", "audio"]},
+        {"audio": {"voice": "alloy", "format": "wav"}},
+        {"store": True},
+        {"store": 0},
+        {"service_tier": "flex"},
+        {"reasoning_effort": "low"},
+        {"prediction": {"type": "content", "content": "x"}},
+        {"web_search_options": {}},
+        {"functions": []},
+    ],
+)
+def test_what_we_cannot_honour_is_refused_by_name(fields: dict[str, Any]) -> None:
+    error = refusal(chat, **fields)
+    assert error.param == next(iter(fields))
+    assert "not supported" in error.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"tools": None, "functions": None, "response_format": None},
+        {"store": False, "modalities": ["text"], "response_format": {"type": "text"}},
+        {"service_tier": "auto"},
+        {"service_tier": "default", "user": "u", "metadata": {"a": "b"}},
+        {"prompt_cache_key": "k", "safety_identifier": "s"},
+        {"stream": True, "stream_options": {"include_obfuscation": False}},
+        {"stop": []},
+        {"temperature": 5e-324, "top_p": 0, "top_k": -1},
+    ],
+)
+def test_what_asks_for_what_we_do_anyway_is_let_through(fields: dict[str, Any]) -> None:
+    chat(**fields)
+
+
+def test_stop_may_be_one_text_or_several() -> None:
+    assert chat(stop="a").stops == ("a",)
+    assert chat(stop=["a", "b"]).stops == ("a", "b")
+
+
+def test_logprobs_count_alternatives() -> None:
+    assert chat(logprobs=True).alternatives == 0
+    assert chat(logprobs=True, top_logprobs=3).alternatives == 3
+    assert completion(logprobs=2).logprobs == 2
+
+
+def test_the_newer_name_of_the_limit_wins_where_both_agree() -> None:
+    assert chat(max_completion_tokens=5).token_limit == 5
+    assert chat(max_completion_tokens=5, max_tokens=5).token_limit_param == "max_completion_tokens"
+
+
+@pytest.mark.parametrize(
+    ("messages", "param"),
+    [
+        ([], "messages"),
+        (None, "messages"),
+        ("hi", "messages"),
+        ({}, "messages"),
+        ([{}], "messages[0].role"),
+        ([{"role": "user"}], "messages[0].content"),
+        ([{"role": "user", "content": None}], "messages[0].content"),
+        ([{"role": "assistant"}], "messages[0].content"),
+        ([*HI, {"role": "wizard", "content": "x"}], "messages[1].role"),
+        ([{"role": "user", "content": "x", "weight": 1}], "messages[0].weight"),
+        ([{"role": "user", "content": []}], "messages[0].content"),
+        ([{"role": "user", "content": ["x"]}], "messages[0].content[0]"),
+        ([{"role": "user", "content": [{"type": "video"}]}], "messages[0].content[0].type"),
+        ([{"role": "tool", "content": "x"}], "messages[0].tool_call_id"),
+    ],
+)
+def test_faulty_messages_are_named(messages: Any, param: str) -> None:
+    assert refusal(chat, messages=messages).param == param
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "file"])
+def test_parts_that_are_not_text_are_refused(kind: str) -> None:
+    part = {"type": kind, kind: {"url": "http://example.com/x.png"}}
+    content = [{"type": "text", "text": "what is this?"}, part]
+    error = refusal(chat, messages=[{"role": "user", "content": content}])
+    assert error.param == "messages[0].content[1]"
+    assert "takes no" in error.message
+
+
+def test_tool_calls_in_a_message_are_refused_by_name() -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    error = refusal(chat, messages=[{"role": "assistant", "content": None, "tool_calls": calls}])
+    assert error.param == "messages[0].tool_calls"
+    assert "not supported" in error.message
+
+
+def test_an_answer_of_ours_may_be_sent_back_with_its_empty_fields() -> None:
+    empty = {"refusal": None, "tool_calls": None, "function_call": None, "audio": None}
+    answer = {"role": "assistant", "content": "ok", "annotations": [], **empty}
+    assert chat(messages=[*HI, answer]).conversation()[1] == {"role": "assistant", "content": "ok"}
+
+
+def test_text_parts_are_joined_without_a_separator() -> None:
+    parts = [{"type": "text", "text": "ab"}, {"type": "text", "text": "cd"}]
+    (message,) = chat(messages=[{"role": "user", "content": parts}]).conversation()
+    assert message == {"role": "user", "content": "abcd"}
+
+
+def test_names_tool_ids_and_refusals_reach_the_template() -> None:
+    messages = [
+        {"role": "developer", "content": "brief", "name": "boss"},
+        {"role": "assistant", "refusal": "no"},
+        {"role": "tool", "content": "42", "tool_call_id": "c1"},
+    ]
+    assert chat(messages=messages).conversation() == [
+        {"role": "developer", "content": "brief", "name": "boss"},
+        {"role": "assistant", "content": "no"},
+        {"role": "tool", "content": "42", "tool_call_id": "c1"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"),
+    [
+        ("a", [("prompt", "a")]),
+        ("", [("prompt", "")]),
+        (["a", "b"], [("prompt[0]", "a"), ("prompt[1]", "b")]),
+        ([1, 2], [("prompt", [1, 2])]),
+        ([[1, 2], [3]], [("prompt[0]", [1, 2]), ("prompt[1]", [3])]),
+    ],
+)
+def test_the_four_forms_of_a_prompt(prompt: Any, expected: Any) -> None:
+    assert completion(prompt=prompt).prompts() == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"prompt": []}, "prompt"),
+        ({"prompt": [[]]}, "prompt[0]"),
+        ({"prompt": ["a", 1]}, "prompt[1]"),
+        ({"prompt": [1, True]}, "prompt[1]"),
+        ({"prompt": [1, -1]}, "prompt[1]"),
+        ({"prompt": [[1, "a"]]}, "prompt[0][1]"),
+        ({"prompt": {"a": 1}}, "prompt"),
+        ({"prompt": None}, "prompt"),
+        ({"prompt": ["a"] * 6, "n": 3}, "prompt"),
+        ({"suffix": "x"}, "suffix"),
+        ({"best_of": 1_000_000}, "best_of"),
+        ({"best_of": 1, "n": 2}, "best_of"),
+        ({"logprobs": 6}, "logprobs"),
+        ({"logprobs": True}, "logprobs"),
+        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"messages": HI}, "messages"),
+    ],
+)
+def test_faulty_completions_are_named(fields: dict[str, Any], param: str) -> None:
+    assert refusal(completion, **fields).param == param
+
+
+def test_best_of_as_many_as_are_returned_chooses_nothing() -> None:
+    assert completion(best_of=2, n=2).n == 2
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=8,
+)
+parameters = ["model", "messages", "prompt", "stop", "n", "logit_bias", "stream", "tools", "user"]
+more = ["stream_options", "role", "content", "type", "text", "max_tokens", "seed", "metadata"]
+names = st.sampled_from([*parameters, *more])
+messages = st.lists(st.dictionaries(names, json_values | st.just("user"), max_size=4), max_size=3)
+
+
+@given(st.dictionaries(names, json_values | messages))
+def test_any_object_is_a_request_or_a_refusal(fields: dict[str, Any]) -> None:
+    body = json.dumps(fields).encode()
+    for parse in (parse_chat_request, parse_completion_request):
+        try:
+            request = parse(body, max_choices=4)
+            if isinstance(request, ChatRequest):
+                assert all("content" in message for message in request.conversation())
+            else:
+                assert request.prompts()
+        except BodyError as error:
+            assert error.message

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from headrace.api.body import MAX_CONTAINERS, BodyError, FieldReader, check_structure, split_fields
+
+
+class Order(msgspec.Struct):
+    model: str
+    count: Annotated[int, Meta(ge=1, le=9)] = 1
+    ratio: float | None = None
+
+
+READER = FieldReader(Order)
+
+
+def read(text: str) -> Order:
+    return READER.read(split_fields(text.encode()))
+
+
+def refusal(body: bytes | str) -> BodyError:
+    raw = body.encode() if isinstance(body, str) else body
+    with pytest.raises(BodyError) as caught:
+        READER.read(split_fields(raw))
+    return caught.value
+
+
+def depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()), default=0)
+    if isinstance(value, list):
+        return 1 + max(map(depth, value), default=0)
+    return 0
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text('a[]{}"\\é'),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text('k{"\\]'), inner, max_size=3)
+    ),
+    max_leaves=30,
+)
+
+
+@given(json_values, st.integers(0, 80))
+def test_depth_is_what_a_parser_would_find(value: object, levels: int) -> None:
+    for _ in range(levels):
+        value = [value, "[[[", 1]
+    body = json.dumps(value).encode()
+    if depth(value) > 64:
+        with pytest.raises(BodyError, match="64 levels"):
+            check_structure(body)
+    else:
+        check_structure(body)
+
+
+@pytest.mark.parametrize("unit", [b"[", b"[]", b"[[],[]],", b'{"a":', b"]"])
+def test_brackets_without_end_are_refused_fast(unit: bytes) -> None:
+    body = unit * (4_000_000 // len(unit))
+    assert refusal(body).message
+
+
+def test_an_unclosed_nest_is_refused_too() -> None:
+    assert "64 levels" in refusal(b'{"model":' + b"[" * 500).message
+
+
+def test_too_many_containers_are_refused() -> None:
+    assert "100000" in refusal(b'{"model":[' + b"[]," * MAX_CONTAINERS + b"[]]}").message
+
+
+def test_a_long_text_full_of_brackets_is_no_nest() -> None:
+    assert read(json.dumps({"model": '[{"' * 200_000})).model == '[{"' * 200_000
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_an_order_or_a_refusal(body: bytes) -> None:
+    try:
+        READER.read(split_fields(body))
+    except BodyError as error:
+        assert error.message
+
+
+@pytest.mark.parametrize("body", ["", "  ", "{", '{"model":"m",}', '{"model":"m"}}', '{"a":NaN}'])
+def test_broken_json_is_called_so(body: str) -> None:
+    assert "not valid JSON" in refusal(body).message
+
+
+@pytest.mark.parametrize("body", ["[]", '"x"', "null", "123", "true"])
+def test_only_an_object_will_do(body: str) -> None:
+    assert "must be a JSON object" in refusal(body).message
+
+
+def test_invalid_utf8_is_refused_wherever_it_stands() -> None:
+    assert "UTF-8 (byte 10)" in refusal(b'{"model":"\xff"}').message
+    assert "UTF-8" in refusal(b'{"model":"m","other\xc3":1}').message
+
+
+def test_null_is_absent_where_a_field_is_optional_only() -> None:
+    assert read('{"model":"m","count": null ,"ratio":null}') == Order("m")
+    assert refusal('{"model":null}').param == "model"
+
+
+def test_faults_name_their_field() -> None:
+    missing = refusal("{}")
+    assert (missing.param, missing.message) == ("model", "Missing required parameter: 'model'.")
+    assert refusal('{"model":"m","count":0}').param == "count"
+    unknown = refusal('{"model":"m","cuont":2}')
+    assert unknown.param == "cuont"
+    assert "Did you mean 'count'?" in unknown.message
+
+
+@pytest.mark.parametrize("value", ['"3"', "true", "3.0", "3.7", "1e1", "1e30", "[3]", "1" * 300])
+def test_nothing_is_cast_to_an_integer(value: str) -> None:
+    assert refusal(f'{{"model":"m","count":{value}}}').param == "count"
+
+
+@pytest.mark.parametrize("value", ['"0.5"', "true", "1e999", "-1e999"])
+def test_nothing_is_cast_to_a_number(value: str) -> None:
+    assert refusal(f'{{"model":"m","ratio":{value}}}').param == "ratio"
+
+
+def test_messages_quote_little_of_what_was_sent() -> None:
+    assert len(refusal(json.dumps({"model": "m", "x" * 100_000: 1})).message) < 400

@@ -146,7 +146,7 @@ class ReferenceExecutable:
 
 def rms_norm(x: Floats, weight: Floats, eps: float, groups: int) -> Floats:
     """float32 [rows, width] -> the same; weight [width / groups]."""
-    parts = x.reshape(len(x), groups, -1)
+    parts = x.reshape(len(x), groups, x.shape[1] // groups)
     mean_square = np.mean(parts * parts, axis=-1, keepdims=True)
     normed: Floats = parts / np.sqrt(mean_square + np.float32(eps)) * weight
     return normed.reshape(x.shape)

@@ -197,11 +197,12 @@ class Supervisor:
             child = await Child.spawn(self._command, self._config)
         except OSError as error:
             reason = f"the engine process could not be started: {error}"
-            self._note_end(reason)
-            return reason
+            return self._note_end(reason)
         log.info("worker_started", pid=child.pid, model=self._config.model, start=self._starts)
         self._child = child
         self._silent_beats = 0
+        if self._stopping.is_set():
+            child.kill()
         carrying = asyncio.create_task(self._carry(child, first_ready))
         watching = asyncio.create_task(self._watch(child))
         exiting = asyncio.create_task(self._await_exit(child, carrying))
@@ -214,7 +215,7 @@ class Supervisor:
             log.exception("supervision_fault")
             reason = f"a fault in its supervision: {error!r}"
         finally:
-            self._note_end(reason)
+            reason = self._note_end(reason)
             for task in tasks:
                 task.cancel()
             await child.close()
@@ -291,8 +292,8 @@ class Supervisor:
         self._state = "ready"
         self.on_change()
 
-    def _note_end(self, reason: str) -> None:
-        """The worker is gone: tell everyone who waits for it, at once."""
+    def _note_end(self, reason: str) -> str:
+        """The worker is gone: tell everyone who waits for it, at once. What they are told."""
         self._child = None
         if self._stopping.is_set():
             reason = "the service is shutting down and the engine was stopped"
@@ -309,6 +310,7 @@ class Supervisor:
             if not answer.done():
                 answer.set_exception(WorkerUnavailable(reason))
         self.on_change()
+        return reason
 
     async def _back_off(self) -> None:
         """Wait before the next start: not at all after a first death, then ever longer."""

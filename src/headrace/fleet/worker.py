@@ -92,7 +92,8 @@ def _blocks(config: WorkerConfig, model: Model, context: int, value_bytes: int) 
     affordable = config.kv_memory // block
     if affordable == 0:
         raise ValueError(
-            f"kv_memory is {config.kv_memory} bytes, but one KV block of {config.model} takes {block}"
+            f"kv_memory is {config.kv_memory} bytes,"
+            f" but one KV block of {config.model} takes {block}"
         )
     return min(affordable, config.max_sequences * blocks_for(context))
 

@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.dispatch.dispatcher import Dispatcher
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable
+from headrace.dispatch.generation import Generation
+from headrace.engine.output import Output
+from headrace.fleet.errors import WorkerUnavailable
+
+from .conftest import HandSupervisor, request
+
+Placing = asyncio.Task[Generation]
+
+
+async def settle() -> None:
+    """Let every task that can run do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def place_all(dispatcher: Dispatcher, *names: str) -> list[Placing]:
+    tasks = [asyncio.create_task(dispatcher.place(request(name))) for name in names]
+    await settle()
+    return tasks
+
+
+async def read(generation: Generation) -> list[Output]:
+    return [output async for output in generation]
+
+
+async def test_a_free_place_is_given_at_once(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    generation = await dispatcher.place(request("a"))
+    assert worker.submitted == ["a"]
+    assert generation.id == "a"
+    worker.say("a", 1, 2)
+    worker.finish("a")
+    (output,) = await read(generation)
+    assert (output.text, output.tokens) == ("1 2 ", [1, 2])
+    assert output.finish is not None
+    assert generation.finish == output.finish
+
+
+async def test_the_rest_waits_in_order_of_arrival(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c", "d")
+    assert worker.submitted == ["a", "b"]
+    status = dispatcher.status()
+    assert (status.running, status.queued) == (2, 2)
+    worker.finish("b")
+    await settle()
+    assert worker.submitted == ["a", "b", "c"]
+    worker.finish("a")
+    worker.finish("c")
+    await settle()
+    assert worker.submitted == ["a", "b", "c", "d"]
+    assert all(task.done() for task in tasks)
+
+
+async def test_a_full_queue_refuses(dispatcher: Dispatcher, worker: HandSupervisor) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c", "d", "e")
+    with pytest.raises(Overloaded) as refused:
+        await dispatcher.place(request("f"))
+    assert refused.value.reason == "queue_full"
+    assert 0 < refused.value.retry_after < 60
+    worker.finish("a")
+    late = await place_all(dispatcher, "g")
+    assert dispatcher.status().queued == 3
+    for task in tasks + late:
+        task.cancel()
+
+
+async def test_refusals_do_not_come_back_together(dispatcher: Dispatcher) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c", "d", "e")
+    delays = set()
+    for _ in range(10):
+        with pytest.raises(Overloaded) as refused:
+            await dispatcher.place(request("f"))
+        delays.add(refused.value.retry_after)
+    assert len(delays) > 5
+    for task in tasks:
+        task.cancel()
+
+
+async def test_who_stops_waiting_leaves_the_queue(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c", "d")
+    tasks[2].cancel()
+    await settle()
+    assert dispatcher.status().queued == 1
+    worker.finish("a")
+    await settle()
+    assert worker.submitted == ["a", "b", "d"]
+    assert worker.cancelled == []
+
+
+async def test_a_place_that_comes_with_the_cancellation_is_given_back(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c")
+    worker.finish("a")  # c has its place now, but its task has not run yet
+    tasks[2].cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tasks[2]
+    assert worker.submitted == ["a", "b", "c"]
+    assert worker.cancelled == ["c"]
+
+
+async def test_a_cancelled_waiter_does_not_take_the_place_of_the_next(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c", "d")
+    tasks[2].cancel()
+    worker.finish("a")  # before c's task could take its ticket out
+    await settle()
+    assert worker.submitted == ["a", "b", "d"]
+
+
+async def test_cancel_is_passed_on_until_the_end(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    generation = await dispatcher.place(request("a"))
+    generation.cancel()
+    generation.cancel()
+    assert set(worker.cancelled) == {"a"}
+    worker.finish("a", "cancelled")
+    worker.cancelled.clear()
+    generation.cancel()
+    assert worker.cancelled == []
+    (output,) = await read(generation)
+    assert output.finish is not None
+    assert output.finish.reason == "cancelled"
+
+
+async def test_a_dead_worker_ends_what_ran_and_keeps_who_waits(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c")
+    worker.down("the engine is gone")
+    (output,) = await read(await tasks[0])
+    assert output.finish is not None
+    assert output.finish.error == "the engine is gone"
+    assert dispatcher.status().queued == 1
+    worker.up(2)
+    assert (await tasks[2]).id == "c"
+
+
+async def test_a_long_outage_refuses_who_waits_and_who_comes(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    worker.down()
+    with pytest.raises(Unavailable) as refused:
+        await dispatcher.place(request("a"))
+    assert refused.value.reason == "no_worker"
+    (late,) = await place_all(dispatcher, "b")
+    with pytest.raises(Unavailable):
+        await late
+    worker.up(1)
+    assert (await dispatcher.place(request("c"))).id == "c"
+    worker.down()
+    (waiting,) = await place_all(dispatcher, "d")
+    assert not waiting.done()
+    worker.up(1)
+    assert (await waiting).id == "d"
+
+
+async def test_an_id_in_use_is_the_callers_fault_alone(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    await dispatcher.place(request("a"))
+    (again, waiting) = await place_all(dispatcher, "a", "b")
+    with pytest.raises(ValueError, match="live already"):
+        await again
+    assert (await waiting).id == "b"
+
+
+async def test_draining_lets_the_running_finish(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    tasks = await place_all(dispatcher, "a", "b", "c")
+    stopping = asyncio.create_task(dispatcher.stop(grace=60))
+    await settle()
+    with pytest.raises(Unavailable, match="shutting down") as refused:
+        await tasks[2]
+    assert refused.value.reason == "draining"
+    with pytest.raises(Unavailable):
+        await dispatcher.place(request("d"))
+    assert dispatcher.status().draining
+    worker.finish("a")
+    await settle()
+    assert not worker.stopped
+    worker.finish("b")
+    await stopping
+    assert worker.stopped
+
+
+async def test_a_grace_period_ends(dispatcher: Dispatcher, worker: HandSupervisor) -> None:
+    generation = await dispatcher.place(request("a"))
+    await dispatcher.stop(grace=0.01)
+    assert worker.stopped
+    (output,) = await read(generation)
+    assert output.finish is not None
+    assert output.finish.reason == "error"
+
+
+async def test_a_probe_without_a_worker_says_so(dispatcher: Dispatcher) -> None:
+    with pytest.raises(WorkerUnavailable):
+        await dispatcher.probe(1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 4), st.integers(0, 5))
+def test_every_request_ends_once_and_places_are_never_exceeded(
+    seed: int, places: int, max_queue: int
+) -> None:
+    dice = random.Random(seed)
+
+    async def one(dispatcher: Dispatcher, name: str) -> list[Output] | None:
+        try:
+            generation = await dispatcher.place(request(name))
+        except Refused:
+            return None
+        return await read(generation)
+
+    async def scenario() -> None:
+        worker = HandSupervisor()
+        dispatcher = Dispatcher(worker, max_queue=max_queue, outage_patience=60)  # type: ignore[arg-type]
+        await dispatcher.start()
+        worker.up(places)
+        tasks: list[asyncio.Task[list[Output] | None]] = []
+        for n in range(60):
+            tasks.append(asyncio.create_task(one(dispatcher, f"r{n}")))
+            await asyncio.sleep(0)
+            for _ in range(dice.randrange(3)):
+                if worker.mailboxes:
+                    name = dice.choice(sorted(worker.mailboxes))
+                    dice.choice([worker.finish, worker.say])(name)
+            if dice.random() < 0.2:
+                dice.choice(tasks).cancel()
+            if dice.random() < 0.1:
+                worker.down()
+                await asyncio.sleep(0)
+                worker.up(places)
+            assert worker.live <= places
+            assert dispatcher.status().queued <= max_queue + 1
+        while not all(task.done() for task in tasks):
+            for name in list(worker.mailboxes):
+                worker.finish(name)
+            await asyncio.sleep(0)
+        for task in tasks:
+            if not task.cancelled() and (outputs := task.result()) is not None:
+                assert [o.finish is not None for o in outputs][:-1] == [False] * (len(outputs) - 1)
+                assert outputs[-1].finish is not None
+        await settle()
+        assert (worker.live, dispatcher.status().queued) == (0, 0)
+        await dispatcher.stop(grace=0)
+
+    asyncio.run(scenario())

@@ -1,0 +1,68 @@
+"""What a worker process does when signals come and when its parent goes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.fleet.supervisor import Supervisor
+
+from .conftest import MakeSupervisor, read_all, request
+from .fake_worker import HANG
+
+
+@pytest.mark.parametrize("first_token", [1, HANG])
+def test_a_killed_parent_leaves_no_orphan_and_no_file(tmp_path: Path, first_token: int) -> None:
+    script = Path(__file__).with_name("doomed_parent.py")
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(first_token)],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    with parent.stdout:
+        worker = int(parent.stdout.readline())
+    assert Path(f"/proc/{worker}").exists()
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{worker}").exists():
+        assert time.monotonic() < deadline, "the worker outlived its parent"
+        time.sleep(0.02)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_signals_to_the_group_are_left_to_the_parent(make_supervisor: MakeSupervisor) -> None:
+    supervisor: Supervisor = make_supervisor()
+    await supervisor.start()
+    ready = supervisor.status().ready
+    assert ready is not None
+    os.kill(ready.pid, signal.SIGINT)
+    os.kill(ready.pid, signal.SIGTERM)
+    assert (await read_all(supervisor.submit(request("r"))))[-1].finish is not None
+    assert supervisor.status().starts == 1
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text().strip()
+
+
+async def test_the_worker_has_a_name(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    ready = supervisor.status().ready
+    assert ready is not None
+    assert name_of(ready.pid) == "headrace-engine"
+
+
+def test_a_worker_started_without_a_parent_ends() -> None:
+    script = Path(__file__).with_name("fake_worker.py")
+    ended = subprocess.run([sys.executable, str(script)], stdin=subprocess.DEVNULL, timeout=60)
+    assert ended.returncode == 0

@@ -1,0 +1,311 @@
+"""The supervisor over real child processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.output import Output
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
+from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.supervisor import Patience, Supervisor
+
+from .conftest import MakeSupervisor, read_all, request, until
+from .fake_worker import CRASH, DIE, HANG
+
+
+def pid_of(supervisor: Supervisor) -> int:
+    ready = supervisor.status().ready
+    assert ready is not None
+    return ready.pid
+
+
+def is_gone(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def text_of(outputs: list[Output]) -> str:
+    return "".join(output.text for output in outputs)
+
+
+async def test_outputs_come_in_order_and_end_once(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailboxes = [supervisor.submit(request(f"r{n}", max_tokens=n + 1)) for n in range(8)]
+    assert supervisor.live == 8
+    for n, outputs in enumerate(await asyncio.gather(*map(read_all, mailboxes))):
+        assert text_of(outputs) == "".join(f"t{i} " for i in range(n + 1))
+        finish = outputs[-1].finish
+        assert finish is not None
+        assert (finish.reason, finish.completion_tokens) == ("length", n + 1)
+    assert supervisor.live == 0
+
+
+async def test_status_tells_what_the_worker_is(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor(max_sequences=3)
+    assert supervisor.status().state == "stopped"
+    assert supervisor.capacity == 0
+    await supervisor.start()
+    status = supervisor.status()
+    assert (status.state, status.starts, status.failures) == ("ready", 1, 0)
+    assert status.ready is not None
+    assert status.ready.model == "toy"
+    assert supervisor.capacity == 3
+    pid = pid_of(supervisor)
+    await supervisor.stop()
+    assert supervisor.status().state == "stopped"
+    assert is_gone(pid)
+
+
+async def test_cancel_ends_with_the_engines_counts(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    first = await mailbox.get()
+    assert first is not None
+    supervisor.cancel("r")
+    supervisor.cancel("r")
+    outputs = [first, *await read_all(mailbox)]
+    finish = outputs[-1].finish
+    assert finish is not None
+    assert finish.reason == "cancelled"
+    assert finish.completion_tokens == sum(len(output.tokens) for output in outputs)
+    supervisor.cancel("r")
+    supervisor.cancel("never seen")
+
+
+async def test_two_live_requests_may_not_share_an_id(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    with pytest.raises(ValueError, match="r is live"):
+        supervisor.submit(request("r"))
+    supervisor.cancel("r")
+    await read_all(mailbox)
+    assert await read_all(supervisor.submit(request("r")))
+
+
+async def test_two_hundred_opened_and_dropped_leave_nothing(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor(max_sequences=200)
+    await supervisor.start()
+    for n in range(200):
+        supervisor.submit(request(f"r{n}", max_tokens=100_000))
+    for n in range(200):
+        supervisor.cancel(f"r{n}")
+    await until(lambda: supervisor.live == 0, supervisor)
+    status = await supervisor.probe(10)
+    assert status.running == 0
+    assert status.blocks_free == status.blocks_total
+
+
+async def test_a_killed_worker_fails_its_requests_and_comes_back(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    first = await mailbox.get()
+    assert first is not None
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    outputs = [first, *await read_all(mailbox)]
+    finish = outputs[-1].finish
+    assert finish is not None
+    assert finish.reason == "error"
+    assert finish.error is not None
+    assert "engine" in finish.error
+    assert "SIGKILL" in finish.error
+    assert finish.prompt_tokens == 3
+    assert finish.completion_tokens == sum(len(output.tokens) for output in outputs)
+
+    await until(lambda: supervisor.capacity > 0, supervisor)
+    assert supervisor.status().starts == 2
+    assert len(text_of(await read_all(supervisor.submit(request("again"))))) > 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"), [(CRASH, "a kernel went wrong"), (DIE, "exited with status 9")]
+)
+async def test_a_crash_is_told_to_the_caller(
+    make_supervisor: MakeSupervisor, fault: int, words: str
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    outputs = await read_all(supervisor.submit(request("r", first_token=fault)))
+    finish = outputs[-1].finish
+    assert finish is not None
+    assert finish.error is not None
+    assert words in finish.error
+    last_error = supervisor.status().last_error
+    assert last_error is not None
+    assert words in last_error
+    await until(lambda: supervisor.capacity > 0, supervisor)
+
+
+async def test_a_hung_engine_is_killed_and_started_again(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    pid = pid_of(supervisor)
+    mailbox = supervisor.submit(request("r", first_token=HANG))
+    with pytest.raises(TimeoutError):
+        while True:  # The first may be answered before the step that hangs.
+            await supervisor.probe(0.1)
+    outputs = await read_all(mailbox)
+    assert outputs[-1].finish is not None
+    assert "sign of life" in (outputs[-1].finish.error or "")
+    await until(lambda: supervisor.capacity > 0, supervisor)
+    assert is_gone(pid)
+
+
+async def test_a_probe_fails_at_once_when_the_worker_dies(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    with pytest.raises(WorkerUnavailable):
+        await supervisor.probe(1)
+    await supervisor.start()
+    os.kill(pid_of(supervisor), signal.SIGSTOP)
+    probing = asyncio.create_task(supervisor.probe(60))
+    await asyncio.sleep(0)
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    with pytest.raises(WorkerUnavailable, match="SIGKILL"):
+        await probing
+
+
+async def test_a_model_that_cannot_be_opened_is_a_sentence(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor("broken")
+    with pytest.raises(WorkerFailed, match="tensor 'output' ends beyond the file"):
+        await supervisor.start()
+    assert supervisor.status().state == "stopped"
+    await supervisor.stop()
+
+
+async def test_a_command_that_does_not_exist_is_a_sentence() -> None:
+    config = WorkerConfig(path="x", model="m", version="1")
+    supervisor = Supervisor(config, command=("/nowhere/python",))
+    with pytest.raises(WorkerFailed, match="/nowhere/python"):
+        await supervisor.start()
+
+
+SPEAKS_GARBAGE = """
+import sys, zmq
+from headrace.fleet.channel import read_launch
+launch = read_launch(sys.stdin.buffer)
+socket = zmq.Context().socket(zmq.PAIR)
+socket.connect(launch.endpoint)
+socket.send(b"\\xc1 not a message")
+sys.stdin.buffer.read()
+"""
+
+
+async def test_a_worker_that_speaks_garbage_is_replaced_not_obeyed() -> None:
+    config = WorkerConfig(path="x", model="m", version="1")
+    supervisor = Supervisor(config, command=(sys.executable, "-c", SPEAKS_GARBAGE))
+    with pytest.raises(WorkerFailed, match="cannot be read"):
+        await supervisor.start()
+
+
+async def test_a_worker_that_never_gets_ready_is_given_up(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor("silent", Patience(start=0.5, beat=0.1))
+    with pytest.raises(WorkerFailed, match=r"not ready after 0\.5 s"):
+        await supervisor.start()
+
+
+async def test_a_crash_loop_is_reported_and_never_given_up(
+    make_supervisor: MakeSupervisor, tmp_path: Path
+) -> None:
+    marker = tmp_path / "model.once"
+    supervisor = make_supervisor(str(marker))
+    await supervisor.start()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    await until(lambda: supervisor.status().failures >= 3, supervisor)
+    status = supervisor.status()
+    assert status.last_error == "the model file has vanished"
+    assert status.state in ("starting", "backing_off")
+    with pytest.raises(WorkerUnavailable):
+        supervisor.submit(request("r"))
+    marker.unlink()
+    await until(lambda: supervisor.capacity > 0, supervisor)
+    assert len(await read_all(supervisor.submit(request("r")))) > 0
+
+
+async def test_stop_ends_live_requests_with_an_error(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    await mailbox.get()
+    await supervisor.stop()
+    outputs = await read_all(mailbox)
+    assert outputs[-1].finish is not None
+    assert outputs[-1].finish.reason == "error"
+    assert "shutting down" in (outputs[-1].finish.error or "")
+    await supervisor.stop()
+
+
+async def test_stop_does_not_wait_for_a_hung_worker(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor(patience=Patience(stop=0.1))
+    await supervisor.start()
+    pid = pid_of(supervisor)
+    mailbox = supervisor.submit(request("r", first_token=HANG))
+    await supervisor.stop()
+    assert mailbox.finish is not None
+    assert is_gone(pid)
+
+
+async def test_stop_while_starting_leaves_no_process(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor("silent")
+    starting = asyncio.create_task(supervisor.start())
+    await asyncio.sleep(0.05)
+    await supervisor.stop()
+    with pytest.raises(WorkerFailed, match="shutting down"):
+        await starting
+
+
+async def drive(supervisor: Supervisor, seed: int) -> list[tuple[Mailbox, list[Output]]]:
+    """Submit, cancel and kill at random moments for a while."""
+    dice = random.Random(seed)
+    readers: list[tuple[Mailbox, asyncio.Task[list[Output]]]] = []
+    kills = 0
+    for n in range(300):
+        if supervisor.capacity == 0:
+            await until(lambda: supervisor.capacity > 0, supervisor)
+        max_tokens = dice.choice([1, 3, 20, 100_000])
+        mailbox = supervisor.submit(request(f"r{n}", max_tokens))
+        readers.append((mailbox, asyncio.create_task(read_all(mailbox))))
+        for _ in range(dice.randrange(3)):
+            supervisor.cancel(f"r{dice.randrange(n + 1)}")
+        if dice.random() < 0.3:
+            await asyncio.sleep(dice.random() * 0.004)
+        if dice.random() < 0.02 and kills < 6:
+            kills += 1
+            os.kill(pid_of(supervisor), signal.SIGKILL)
+    for mailbox, _ in readers:
+        supervisor.cancel(mailbox.id)
+    async with asyncio.timeout(60):
+        return [(mailbox, await reader) for mailbox, reader in readers]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_exactly_one_ending_whatever_happens(
+    make_supervisor: MakeSupervisor, seed: int
+) -> None:
+    supervisor = make_supervisor(max_sequences=300)
+    await supervisor.start()
+    for mailbox, outputs in await drive(supervisor, seed):
+        assert [o.finish is not None for o in outputs] == [False] * (len(outputs) - 1) + [True]
+        finish = outputs[-1].finish
+        assert finish is not None
+        tokens = [token for output in outputs for token in output.tokens]
+        assert tokens == list(range(len(tokens)))
+        assert finish.completion_tokens == len(tokens), mailbox.id
+        assert all(output.id == mailbox.id for output in outputs)
+    assert supervisor.live == 0
+    assert supervisor.status().starts > 1

@@ -11,7 +11,8 @@ from headrace.engine.adjust import LogitAdjuster, adjuster_for
 from headrace.engine.request import SamplingParams
 
 VOCAB = 200
-tokens = st.lists(st.integers(0, VOCAB - 1), max_size=120)
+few = st.lists(st.integers(0, VOCAB - 1), max_size=20)
+tokens = few | st.permutations(range(VOCAB))
 penalties = st.sampled_from([0.0, 0.5, -1.0])
 
 

@@ -167,7 +167,7 @@ class SynchronousMachine(EngineMachine):
 
 
 quick = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

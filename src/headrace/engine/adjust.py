@@ -44,7 +44,8 @@ class LogitAdjuster:
         """Take note of a generated token."""
         self._generated += 1
         if self._penalises:
-            self._counts[self._slot(token)] += 1
+            slot = self._slot(token)  # may replace the arrays by larger ones
+            self._counts[slot] += 1
 
     def entries(self) -> list[tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]]:
         """Groups of (token int32 [A], divide float32 [A], add float32 [A]) to apply in order."""

@@ -6,12 +6,12 @@ then it is waited for. `SynchronousEngine` does the same parts in plain order.
 
 from __future__ import annotations
 
-import logging
 import math
 from dataclasses import dataclass
 from typing import Protocol
 
 import msgspec
+import structlog
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest, SamplingParams
@@ -20,7 +20,7 @@ from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence, TextStreams
 from headrace.ops.backend import Sampled
 
-log = logging.getLogger(__name__)
+log = structlog.get_logger(__name__)
 
 
 class Vocabulary(Protocol):
@@ -158,7 +158,7 @@ class Engine:
             result = self._runner.sample(step)
         except Exception as error:
             # Whatever a kernel raises costs the sequences of its step, not the engine.
-            log.exception("step %d failed", self._steps)
+            log.exception("step failed", step=self._steps)
             self._scheduler.complete(step.plan)
             self._fail([share.sequence for share in step.plan.shares], str(error))
             return []

@@ -15,3 +15,8 @@ class ModelFileError(ValueError):
         super().__init__(f"{path}: {fault}")
         self.path = path
         self.fault = fault
+
+
+class CatalogueError(Exception):
+    """A model that is not known or cannot be had; a sentence saying what to do where there is
+    something to do."""

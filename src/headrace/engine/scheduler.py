@@ -37,15 +37,14 @@ from headrace.ops.backend import BLOCK_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A sequence's part in a step: its tokens computed .. computed + count."""
+    """A sequence's part in a step: its tokens computed .. computed + count.
+
+    samples: whether it catches up by that, so that its next token can be drawn.
+    """
 
     sequence: Sequence
     count: int
-
-    @property
-    def samples(self) -> bool:
-        """Whether it catches up, so that its next token can be drawn."""
-        return self.count == self.sequence.pending
+    samples: bool
 
 
 @dataclass(slots=True)
@@ -56,7 +55,7 @@ class Plan:
     tokens: int = 0
 
     def add(self, sequence: Sequence, count: int) -> None:
-        self.shares.append(Share(sequence, count))
+        self.shares.append(Share(sequence, count, samples=count == sequence.pending))
         self.tokens += count
 
 

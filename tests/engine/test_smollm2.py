@@ -1,0 +1,127 @@
+"""The whole engine on the real default model and the native kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headrace.engine.blocks import BlockPool
+from headrace.engine.loop import Engine
+from headrace.engine.request import GenerationRequest
+from headrace.engine.runner import ModelRunner
+from headrace.engine.scheduler import Scheduler
+from headrace.models.model import Model, open_model
+from headrace.ops.backend import Limits
+from headrace.ops.cpu import CpuBackend
+from headrace.text.pipeline import TextPipeline
+from headrace.text.tokenizer import Tokenizer
+
+from .fakes import answer, request
+
+BLOCKS, SEQUENCES, STEP_TOKENS, CONTEXT = 200, 32, 256, 512
+
+MakeEngine = Callable[[int], Engine]
+
+
+@pytest.fixture(scope="module")
+def model(smollm2_path: Path) -> Model:
+    return open_model(smollm2_path)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(model: Model) -> Tokenizer:
+    return Tokenizer.from_gguf(model.metadata)
+
+
+@pytest.fixture(scope="module")
+def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
+    """Makes an engine on that many threads; one load for each."""
+    runners: dict[int, ModelRunner] = {}
+
+    def make(threads: int) -> Engine:
+        if threads not in runners:
+            limits = Limits(tokens=STEP_TOKENS, sequences=SEQUENCES, blocks=BLOCKS, threads=threads)
+            runners[threads] = ModelRunner(
+                CpuBackend().load(model.program, model.weights, limits),
+                max_sequences=SEQUENCES,
+                max_step_tokens=STEP_TOKENS,
+                max_blocks=BLOCKS,
+            )
+        scheduler = Scheduler(
+            BlockPool(BLOCKS),
+            max_sequences=SEQUENCES,
+            max_step_tokens=STEP_TOKENS,
+            context_length=CONTEXT,
+        )
+        return Engine(
+            runners[threads],
+            scheduler,
+            tokenizer,
+            lambda stop: TextPipeline(tokenizer, stop),
+            vocab_size=model.program.vocab_size,
+        )
+
+    return make
+
+
+def asked(tokenizer: Tokenizer, id: str = "r", **options: object) -> GenerationRequest:
+    prompt = tokenizer.encode("The river rose all night, and in the morning the mill")
+    return request(
+        id, prompt, **{"max_tokens": 40, "logprobs": 5, "temperature": 1.0, "seed": 5, **options}
+    )
+
+
+def others(tokenizer: Tokenizer) -> list[GenerationRequest]:
+    rng = np.random.default_rng(3)
+    return [
+        request(
+            f"other-{i}",
+            rng.integers(20, tokenizer.vocab_size, rng.integers(1, 60)).tolist(),
+            max_tokens=int(rng.integers(5, 45)),
+            temperature=float(rng.uniform(0, 1.2)),
+            seed=i,
+        )
+        for i in range(31)
+    ]
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"temperature": 0.0}, {"top_p": 0.8, "repetition_penalty": 1.2}]
+)
+def test_alone_among_31_others_and_on_two_threads_are_one_answer_bit_for_bit(
+    engine_on: MakeEngine, tokenizer: Tokenizer, options: dict[str, object]
+) -> None:
+    mine, beside = asked(tokenizer, **options), others(tokenizer)
+    alone = answer(engine_on(1), mine)
+    for answers in (
+        answer(engine_on(2), mine),
+        answer(engine_on(1), *beside[:9], mine, *beside[9:]),
+        answer(engine_on(2), *beside[:20], mine, *beside[20:]),
+    ):
+        assert answers.outputs["r"] == alone.outputs["r"]
+
+
+def test_a_greedy_answer_makes_sense(engine_on: MakeEngine, tokenizer: Tokenizer) -> None:
+    prompt = tokenizer.encode("The capital of France is")
+    answers = answer(engine_on(2), request("r", prompt, max_tokens=8, logprobs=1))
+    assert "Paris" in answers.text("r")
+    for entry in answers.logprobs("r"):
+        assert entry.top[0] == (entry.token, entry.logprob, entry.piece)
+    assert b"".join(e.piece for e in answers.logprobs("r")).decode() == answers.text("r")
+
+
+def test_32_streams_end_with_exact_counts_and_leave_no_block(
+    engine_on: MakeEngine, tokenizer: Tokenizer
+) -> None:
+    engine = engine_on(2)
+    requests = [
+        asked(tokenizer, str(i), seed=i, max_tokens=1 + i, ignore_eos=True) for i in range(32)
+    ]
+    answers = answer(engine, *requests)
+    for i in range(32):
+        assert len(answers.tokens(str(i))) == 1 + i == answers.finish(str(i)).completion_tokens
+        assert answers.finish(str(i)).reason == "length"
+    assert engine.status().blocks_free == BLOCKS

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, config
+from headrace.cli import bench, config, models
 from headrace.cli.output import CommandError
 from headrace.settings import SettingsError
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(config.config)
+app.add_typer(models.app, name="models")
 app.command()(bench.bench)
 
 

@@ -54,6 +54,10 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
 
     @property
+    def version(self) -> str | None:
+        return self.sha256[:VERSION_DIGITS] if self.sha256 else None
+
+    @property
     def parsed(self) -> Source:
         return parse_source(self.source)
 

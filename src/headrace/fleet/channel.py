@@ -51,11 +51,9 @@ class Channel:
         if any(source is not self._socket for source in events):
             raise ParentGone
         messages = []
-        while True:
-            try:
-                messages.append(_decoder.decode(self._socket.recv(zmq.NOBLOCK)))
-            except zmq.Again:
-                return messages
+        while int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            messages.append(_decoder.decode(self._socket.recv(zmq.NOBLOCK)))
+        return messages
 
     def send(self, message: FromWorker) -> None:
         self._socket.send(_encoder.encode(message))

@@ -8,13 +8,11 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import cast
 
 import msgspec
 import zmq
-import zmq.asyncio
 
 from headrace.fleet.config import Launch, WorkerConfig
 from headrace.fleet.messages import FromWorker, ToWorker
@@ -31,37 +29,31 @@ class Child:
     """
 
     def __init__(
-        self,
-        process: asyncio.subprocess.Process,
-        socket: zmq.asyncio.Socket,
-        context: zmq.asyncio.Context,
-        directory: Path,
+        self, process: asyncio.subprocess.Process, socket: zmq.Socket[bytes], directory: Path
     ) -> None:
         self._process = process
         self._socket = socket
-        self._context = context
         self._directory = directory
+        self._loop = asyncio.get_running_loop()
+        self._on_readable: Callable[[], None] | None = None
 
     @classmethod
     async def spawn(cls, command: Sequence[str], config: WorkerConfig) -> Child:
         """Start `command` and hand it its launch line. Raises OSError if that fails."""
         directory = Path(tempfile.mkdtemp(prefix="headrace-"))
-        context = zmq.asyncio.Context()
-        socket = context.socket(zmq.PAIR)
+        socket = zmq.Context().socket(zmq.PAIR)
         try:
             socket.set_hwm(0)
-            socket.linger = 0
-            endpoint = _endpoint(directory)
+            endpoint = f"ipc://{directory / 'worker'}"
             socket.bind(endpoint)
             process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
-            child = cls(process, socket, context, directory)
         except BaseException:
-            _discard(socket, context, directory)
+            _discard(socket, directory)
             raise
         launch = Launch(endpoint=endpoint, parent=os.getpid(), config=config)
         assert process.stdin is not None
         process.stdin.write(msgspec.json.encode(launch) + b"\n")
-        return child
+        return cls(process, socket, directory)
 
     @property
     def pid(self) -> int:
@@ -76,14 +68,29 @@ class Child:
 
     def send(self, message: ToWorker) -> None:
         """Never waits. A message to a worker that is gone is dropped: its end is noticed."""
-        sending = self._socket.send(_encoder.encode(message), zmq.NOBLOCK)
-        sent = cast("asyncio.Future[None]", sending)  # With NOBLOCK it is done by now.
-        if (error := sent.exception()) is not None and not isinstance(error, zmq.Again):
-            raise error
+        with contextlib.suppress(zmq.Again):
+            self._socket.send(_encoder.encode(message), zmq.NOBLOCK)
+        # Sending may swallow the signal that something came, which is given only once.
+        if self._on_readable is not None and self._readable():
+            self._loop.call_soon(self._on_readable)
 
-    async def receive(self) -> FromWorker:
-        """The worker's next message. Raises msgspec.DecodeError if it cannot be read."""
-        return _decoder.decode(await self._socket.recv())
+    def listen(self, on_readable: Callable[[], None]) -> None:
+        """Call back whenever there may be messages, until closed. The callback must take all.
+
+        The socket's own descriptor in the event loop: a step's message costs half of what it
+        does as a future of zmq.asyncio.
+        """
+        self._on_readable = on_readable
+        self._loop.add_reader(self._socket.fileno(), on_readable)
+        self._loop.call_soon(on_readable)
+
+    def receive(self) -> Iterator[FromWorker]:
+        """The messages that have come. Raises msgspec.DecodeError on what is not a message."""
+        while not self._socket.closed and self._readable():
+            yield _decoder.decode(self._socket.recv(zmq.NOBLOCK))
+
+    def _readable(self) -> bool:
+        return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
     async def wait(self) -> int:
         """Wait for its end; the exit status, negative for a signal."""
@@ -99,7 +106,8 @@ class Child:
         await self._process.wait()
         if self._process.stdin is not None:
             self._process.stdin.close()
-        _discard(self._socket, self._context, self._directory)
+        self._loop.remove_reader(self._socket.fileno())
+        _discard(self._socket, self._directory)
 
 
 def describe_exit(status: int) -> str:
@@ -112,11 +120,8 @@ def describe_exit(status: int) -> str:
         return f"it was killed by signal {-status}"
 
 
-def _endpoint(directory: Path) -> str:
-    return f"ipc://{directory / 'worker'}"
-
-
-def _discard(socket: zmq.asyncio.Socket, context: zmq.asyncio.Context, directory: Path) -> None:
+def _discard(socket: zmq.Socket[bytes], directory: Path) -> None:
+    context = socket.context
     socket.close(linger=0)
     context.term()
     shutil.rmtree(directory, ignore_errors=True)

@@ -203,44 +203,51 @@ class Supervisor:
         self._silent_beats = 0
         if self._stopping.is_set():
             child.kill()
-        carrying = asyncio.create_task(self._carry(child, first_ready))
+        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        child.listen(lambda: self._hear(child, told, first_ready))
         watching = asyncio.create_task(self._watch(child))
-        exiting = asyncio.create_task(self._await_exit(child, carrying))
-        tasks = (carrying, watching, exiting)
+        exiting = asyncio.create_task(self._await_exit(child, told))
+        reasons = (told, watching, exiting)
         reason = "its supervision was stopped"
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            reason = next(task.result() for task in tasks if task.done())
+            await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
+            reason = next(reason.result() for reason in reasons if reason.done())
         except Exception as error:
             log.exception("supervision_fault")
             reason = f"a fault in its supervision: {error!r}"
         finally:
             reason = self._note_end(reason)
-            for task in tasks:
-                task.cancel()
+            for pending in reasons:
+                pending.cancel()
             await child.close()
         return reason
 
-    async def _carry(self, child: Child, first_ready: asyncio.Future[None]) -> str:
-        """Pass on what the worker says until it says that it cannot go on."""
-        while True:
-            try:
-                message = await child.receive()
-            except msgspec.DecodeError as error:
-                return f"the engine sent a message that cannot be read: {error}"
-            self._silent_beats = 0
-            match message:
-                case Outputs():
-                    self._deliver(message.outputs)
-                case Status():
-                    self._answer(message)
-                case Ready():
-                    child.connected()
-                    self._note_ready(message)
-                    if not first_ready.done():
-                        first_ready.set_result(None)
-                case Failed():
-                    return message.error
+    def _hear(
+        self, child: Child, told: asyncio.Future[str], first_ready: asyncio.Future[None]
+    ) -> None:
+        """Take in what the worker says; `told` brings the reason if it cannot go on."""
+        if told.done():
+            return
+        try:
+            for message in child.receive():
+                self._silent_beats = 0
+                match message:
+                    case Outputs():
+                        self._deliver(message.outputs)
+                    case Status():
+                        self._answer(message)
+                    case Ready():
+                        child.connected()
+                        self._note_ready(message)
+                        if not first_ready.done():
+                            first_ready.set_result(None)
+                    case Failed():
+                        told.set_result(message.error)
+                        return
+        except msgspec.DecodeError as error:
+            told.set_result(f"the engine sent a message that cannot be read: {error}")
+        except Exception as error:
+            told.set_exception(error)
 
     async def _watch(self, child: Child) -> str:
         """Look for signs of life; returns when there are too few of them."""
@@ -260,11 +267,11 @@ class Supervisor:
             else:
                 self._silent_beats = 0
 
-    async def _await_exit(self, child: Child, carrying: asyncio.Task[str]) -> str:
+    async def _await_exit(self, child: Child, told: asyncio.Future[str]) -> str:
         status = await child.wait()
         if status == EXIT_FAILED:
             # Its last message says why, and may still be on the way.
-            await asyncio.wait({carrying}, timeout=LAST_WORDS_SECONDS)
+            await asyncio.wait({told}, timeout=LAST_WORDS_SECONDS)
         return f"the engine process is gone: {describe_exit(status)}"
 
     def _deliver(self, outputs: list[Output]) -> None:

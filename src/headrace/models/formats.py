@@ -87,10 +87,24 @@ def _nibbles(packed: Bytes) -> Bytes:
     return codes
 
 
-def _fifth_bits(blocks: Bytes, at: int) -> Bytes:
-    """Bit j of the 32 bits at byte `at`, moved to bit 4: uint8 [n, blocks, 32]."""
-    bits = np.unpackbits(blocks[..., at : at + 4], axis=-1, bitorder="little")
-    return np.left_shift(bits, 4, out=bits)
+def _words(values: Bytes) -> NDArray[np.uint64]:
+    """[..., b] -> [..., b / 8]: bit operations on eight bytes at once."""
+    return np.ascontiguousarray(values).view(np.uint64)
+
+
+_EACH_BYTE_1 = np.uint64(0x0101010101010101)
+_EACH_BYTE_3 = np.uint64(0x0303030303030303)
+# byte -> eight bytes, bit j of it at bit 4 of byte j
+_SPREAD = (
+    np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=-1, bitorder="little") << 4
+).view(np.uint64)[:, 0]
+
+
+def _add_fifth_bits(codes: Bytes, bits: Bytes) -> Bytes:
+    """Bit j of the 32 `bits`, uint8 [n, blocks, 4], becomes bit 4 of code j."""
+    words = _words(codes)
+    words |= _SPREAD[bits]
+    return words.view(np.uint8)
 
 
 def _q4_0(blocks: Bytes) -> GroupedWeight:
@@ -104,12 +118,12 @@ def _q4_1(blocks: Bytes) -> GroupedWeight:
 
 def _q5_0(blocks: Bytes) -> GroupedWeight:
     scale = _half(blocks, 0)
-    codes = _nibbles(blocks[..., 6:]) | _fifth_bits(blocks, 2)
+    codes = _add_fifth_bits(_nibbles(blocks[..., 6:]), blocks[..., 2:6])
     return _grouped(8, 32, codes, scale, scale * -16)
 
 
 def _q5_1(blocks: Bytes) -> GroupedWeight:
-    codes = _nibbles(blocks[..., 8:]) | _fifth_bits(blocks, 4)
+    codes = _add_fifth_bits(_nibbles(blocks[..., 8:]), blocks[..., 4:8])
     return _grouped(8, 32, codes, _half(blocks, 0), _half(blocks, 2))
 
 
@@ -119,15 +133,27 @@ def _q8_0(blocks: Bytes) -> GroupedWeight:
     return _grouped(8, 32, blocks[..., 2:] ^ np.uint8(0x80), scale, scale * -128)
 
 
+def _bits(words: NDArray[np.uint32], start: int, count: int) -> NDArray[np.uint32]:
+    """`count` bits from bit `start` up, of each of a word's four bytes."""
+    mask = np.uint32(0x01010101 * ((1 << count) - 1))
+    return words >> np.uint32(start) & mask
+
+
+def _bytes(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> Bytes:
+    """[...] and [...] -> [..., 8]: the bytes of both."""
+    return np.stack((first, second), axis=-1).view(np.uint8)
+
+
 def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
     """Scale and minimum of Q4_K's and Q5_K's eight sub-blocks: float32 [n, blocks, 8].
 
     Twelve bytes hold 6-bit pairs: four plain ones, whose spare two bits complete the others.
     """
-    packed = blocks[..., 4:16]
-    low, middle, high = packed[..., :4], packed[..., 4:8], packed[..., 8:]
-    scales = np.concatenate((low & 63, (high & 15) | (low >> 6 << 4)), axis=-1)
-    minima = np.concatenate((middle & 63, (high >> 4) | (middle >> 6 << 4)), axis=-1)
+    packed = np.ascontiguousarray(blocks[..., 4:16]).view(np.uint32)
+    low, middle, high = packed[..., 0], packed[..., 1], packed[..., 2]
+    four = np.uint32(4)
+    scales = _bytes(_bits(low, 0, 6), _bits(high, 0, 4) | _bits(low, 6, 2) << four)
+    minima = _bytes(_bits(middle, 0, 6), _bits(high, 4, 4) | _bits(middle, 6, 2) << four)
     return (
         _half(blocks, 0)[..., None] * scales.astype(np.float32),
         -_half(blocks, 2)[..., None] * minima.astype(np.float32),
@@ -141,19 +167,19 @@ def _q4_k(blocks: Bytes) -> GroupedWeight:
 
 def _q5_k(blocks: Bytes) -> GroupedWeight:
     codes = _nibbles(blocks[..., 48:].reshape(*blocks.shape[:2], 4, 32))
-    codes = codes.reshape(*blocks.shape[:2], 8, 32)
-    high = blocks[..., 16:48]
+    words = codes.view(np.uint64).reshape(*blocks.shape[:2], 8, 4)
+    high = _words(blocks[..., 16:48])
     for sub_block in range(8):
-        codes[..., sub_block, :] |= (high >> sub_block & 1) << 4
+        words[..., sub_block, :] |= (high >> sub_block & _EACH_BYTE_1) << 4
     return _grouped(8, 32, codes, *_k_scales(blocks))
 
 
 def _q6_k(blocks: Bytes) -> GroupedWeight:
-    low = blocks[..., :128].reshape(*blocks.shape[:2], 2, 64)
-    high = blocks[..., 128:192].reshape(*blocks.shape[:2], 2, 32)
-    codes = _nibbles(low)
+    codes = _nibbles(blocks[..., :128].reshape(*blocks.shape[:2], 2, 64))
+    words = codes.view(np.uint64)
+    high = _words(blocks[..., 128:192]).reshape(*blocks.shape[:2], 2, 4)
     for quarter in range(4):
-        codes[..., 32 * quarter : 32 * quarter + 32] |= (high >> (2 * quarter) & 3) << 4
+        words[..., 4 * quarter : 4 * quarter + 4] |= (high >> 2 * quarter & _EACH_BYTE_3) << 4
     scale = _half(blocks, 208)[..., None] * blocks[..., 192:208].view(np.int8).astype(np.float32)
     return _grouped(8, 16, codes, scale, scale * -32)
 

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.models.errors import ModelFileError
+from headrace.models.mapped import map_file
 
 VERSIONS = (2, 3)
 MAX_DIMS = 4
@@ -116,14 +117,7 @@ def read_gguf(path: Path) -> GgufFile:
 
     Raises ModelFileError if it cannot be opened or anything in it is not as it should be.
     """
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            if size == 0:
-                raise ModelFileError(path, "the file is empty")
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    except OSError as error:
-        raise ModelFileError(path, f"cannot be opened: {error.strerror}") from error
+    mapped = map_file(path)
     try:
         return _Reader(path, mapped).read()
     except ModelFileError:

@@ -1,0 +1,43 @@
+"""What a tokenizer is made of, whichever file it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import tokenizers
+from tokenizers import AddedToken
+
+# Control tokens that end a turn in the model families we know, whatever the file declares.
+TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>")
+
+
+class TokenizerError(ValueError):
+    """A tokenizer that cannot be built; the sentence names the key and the fault."""
+
+
+@dataclass(frozen=True)
+class Codec:
+    """Encoders and tables of one vocabulary.
+
+    start encodes plain text at the beginning of a prompt, middle encodes it after a control
+    token (often the same object). Neither knows control tokens.
+    vocab_size: one more than the largest id. tokens: id -> the token as the file writes it.
+    piece: id in tokens -> the bytes the token stands for, b"" for control tokens.
+    controls: text of a control token -> its id; matchers: how each is found in text.
+    eos_ids: every id that ends a turn. leading_space: encoding puts a space before text, so
+    decoding a whole text takes one away. contents: what the fingerprint is taken over.
+    """
+
+    start: tokenizers.Tokenizer
+    middle: tokenizers.Tokenizer
+    vocab_size: int
+    tokens: Mapping[int, str]
+    piece: Callable[[int], bytes]
+    controls: Mapping[str, int]
+    matchers: Sequence[AddedToken]
+    bos_id: int | None
+    eos_ids: frozenset[int]
+    add_bos: bool
+    leading_space: bool
+    contents: object

@@ -1,0 +1,63 @@
+"""Generated tokens to text that may be sent."""
+
+from __future__ import annotations
+
+from codecs import getincrementaldecoder
+from collections.abc import Iterable
+from typing import Protocol
+
+from headrace.text.stops import StopMatcher
+
+_Utf8Decoder = getincrementaldecoder("utf-8")
+
+
+class Pieces(Protocol):
+    """What the pipeline asks of a tokenizer (`text.tokenizer.Tokenizer`)."""
+
+    def piece(self, token_id: int) -> bytes: ...
+
+
+class TextPipeline:
+    """One stream's way from token ids to text: bytes, whole characters, stop texts.
+
+    Bytes of a character are held until it is complete; bytes that can't be UTF-8 become
+    U+FFFD, as `bytes.decode(errors="replace")` of the whole would give. Control tokens add no
+    text. The first token's leading space is text: a generation continues its prompt.
+    """
+
+    __slots__ = ("_decoder", "_matcher", "_pieces")
+
+    def __init__(self, tokenizer: Pieces, stop: Iterable[str] = ()) -> None:
+        """Raises ValueError for an empty stop."""
+        self._pieces = tokenizer
+        self._decoder = _Utf8Decoder(errors="replace")
+        self._matcher = StopMatcher(stop)
+
+    @property
+    def matched(self) -> str | None:
+        """The stop that ended the text, None while there is none."""
+        return self._matcher.matched
+
+    @property
+    def held(self) -> int:
+        """Characters that are held back, an unfinished one included."""
+        unfinished = self._decoder.getstate()[0]
+        return len(self._matcher.held) + bool(unfinished)
+
+    def feed(self, token_id: int, *, stops: bool = True) -> str:
+        """The text that this token made certain; "" once a stop has matched.
+
+        stops False: stops are not looked for in this token's text or across it.
+        """
+        text = self._decoder.decode(self._pieces.piece(token_id))
+        return self._matcher.feed(text) if stops else self._matcher.skip(text)
+
+    def finish(self) -> str:
+        """End of the tokens: what was held back, an unfinished character as U+FFFD.
+
+        "" after a match. A stop that only this U+FFFD completes counts as a match.
+        """
+        if self.matched is not None:
+            return ""
+        text = self._matcher.feed(self._decoder.decode(b"", final=True))
+        return text + self._matcher.finish()

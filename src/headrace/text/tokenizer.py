@@ -1,0 +1,132 @@
+"""Text to token ids and back."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+import tokenizers
+from tokenizers.models import BPE
+
+from headrace.text.codec import Codec, TokenizerError
+from headrace.text.gguf import gguf_codec
+from headrace.text.huggingface import huggingface_codec
+
+__all__ = ["Tokenizer", "TokenizerError"]
+
+
+class Tokenizer:
+    """A vocabulary that encodes text and knows the exact bytes of its tokens.
+
+    Control tokens are kept out of the encoders' own vocabulary and found by a separate scan,
+    so text becomes a control token only where the caller asks for it. Encoding releases the
+    GIL and takes time linear in the text. Safe to use from many threads.
+
+    vocab_size: one more than the largest id. bos_id: the token that begins a text, if any;
+    add_bos: whether the model wants it. eos_ids: every id that ends a turn.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+        self._pieces = _Pieces(codec)
+        self._control_ids = frozenset(codec.controls.values())
+        self.vocab_size = codec.vocab_size
+        self.bos_id = codec.bos_id
+        self.eos_ids = codec.eos_ids
+        self.add_bos = codec.add_bos
+
+    @classmethod
+    def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:
+        """The tokenizer of a GGUF file, from its key-values.
+
+        Raises TokenizerError naming the key that is missing or faulty.
+        """
+        return cls(gguf_codec(metadata))
+
+    @classmethod
+    def from_file(cls, path: Path) -> Tokenizer:
+        """The tokenizer of a Hugging Face `tokenizer.json`.
+
+        Reads `tokenizer_config.json` beside it, if there, for the begin and end tokens. Raises
+        TokenizerError naming what is faulty or not supported.
+        """
+        return cls(huggingface_codec(path))
+
+    def encode(self, text: str, *, special: bool = False) -> list[int]:
+        """Token ids of text, without a BOS.
+
+        special: texts of control tokens become control tokens; else they stay plain text.
+        Raises UnicodeEncodeError (a ValueError) if text holds lone surrogates.
+        """
+        if not special:
+            return list(self._codec.start.encode(text, add_special_tokens=False).ids)
+        ids: list[int] = []
+        for part in self.split(text):
+            ids += [part] if isinstance(part, int) else self.encode_part(part, first=not ids)
+        return ids
+
+    def encode_part(self, text: str, *, first: bool) -> list[int]:
+        """Token ids of plain text that begins a prompt or follows a control token."""
+        encoder = self._codec.start if first else self._codec.middle
+        return list(encoder.encode(text, add_special_tokens=False).ids)
+
+    def split(self, text: str) -> Iterator[str | int]:
+        """Text cut at its control tokens: plain parts (not empty) and control ids, in order.
+
+        Of overlapping matches the leftmost counts, of several there the longest.
+        """
+        found = self._scanner.encode(text, add_special_tokens=False)
+        end = 0
+        for token_id, (start, stop) in zip(found.ids, found.offsets, strict=True):
+            if end < start:
+                yield text[end:start]
+            yield token_id
+            end = stop
+        if end < len(text):
+            yield text[end:]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """Text of a whole sequence; bytes that are not UTF-8 become U+FFFD."""
+        text = b"".join(map(self.piece, ids)).decode("utf-8", errors="replace")
+        return text.removeprefix(" ") if self._codec.leading_space else text
+
+    def piece(self, token_id: int) -> bytes:
+        """The bytes a token adds to a text: b"" for control tokens and for what is no id."""
+        return self._pieces[token_id]
+
+    def token(self, token_id: int) -> str:
+        """The token as the vocabulary writes it, "" for what is no id."""
+        return self._codec.tokens.get(token_id, "")
+
+    def is_control(self, token_id: int) -> bool:
+        """Whether the token steers the model instead of being text."""
+        return token_id in self._control_ids
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that decides how text becomes ids and back, as hex."""
+        return hashlib.sha256(msgspec.msgpack.encode(self._codec.contents)).hexdigest()
+
+    @cached_property
+    def _scanner(self) -> tokenizers.Tokenizer:
+        """Finds control tokens: a vocabulary of nothing else drops all other text."""
+        controls = {text: i for text, i in self._codec.controls.items() if text}
+        scanner = tokenizers.Tokenizer(BPE(controls, []))
+        scanner.add_special_tokens(list(self._codec.matchers))
+        return scanner
+
+
+class _Pieces(dict[int, bytes]):
+    """Bytes of tokens, worked out on first use; numbers that are no ids aren't kept."""
+
+    def __init__(self, codec: Codec) -> None:
+        self._codec = codec
+
+    def __missing__(self, token_id: int) -> bytes:
+        if token_id not in self._codec.tokens:
+            return b""
+        piece = self[token_id] = self._codec.piece(token_id)
+        return piece

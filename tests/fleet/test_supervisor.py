@@ -9,6 +9,7 @@ import signal
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from headrace.engine.output import Output
@@ -148,6 +149,20 @@ async def test_a_crash_is_told_to_the_caller(
     assert last_error is not None
     assert words in last_error
     await until(lambda: supervisor.capacity > 0, supervisor)
+
+
+async def test_a_crash_logs_no_prompt(
+    make_supervisor: MakeSupervisor, capfd: pytest.CaptureFixture[str]
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    wanted = request("r", first_token=CRASH)
+    secret = msgspec.structs.replace(wanted, prompt=[CRASH, 987654321], namespace="of-a-tenant")
+    await read_all(supervisor.submit(secret))
+    logged = capfd.readouterr().err
+    assert "a kernel went wrong" in logged
+    assert "987654321" not in logged
+    assert "of-a-tenant" not in logged
 
 
 async def test_a_hung_engine_is_killed_and_started_again(make_supervisor: MakeSupervisor) -> None:

@@ -12,7 +12,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     path: the model file. model, version: the names it is served under. backend: "reference"
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
-    threads: None for one a physical core. kv_memory: bytes of KV cache. context_length: None
+    threads: None for one a core that we may run on. kv_memory: bytes of KV cache. context_length: None
     for the model's own.
     """
 

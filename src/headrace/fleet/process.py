@@ -36,12 +36,15 @@ def name_process(name: str) -> None:
 
 
 def configure_log(level: str) -> None:
-    """One line of JSON an event, on standard error. level: a name of the logging module."""
+    """One line of JSON an event, on standard error. level: a name of the logging module.
+
+    Tracebacks are without the values of variables: those hold prompts.
+    """
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
+            structlog.processors.format_exc_info,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(

@@ -1,0 +1,181 @@
+"""The real worker process, with a tiny model on the numpy backend and with the real one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.dispatch.dispatcher import Dispatcher
+from headrace.engine.output import Finish, Output
+from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.errors import WorkerFailed
+from headrace.fleet.messages import Ready, Status
+from headrace.fleet.supervisor import Supervisor
+from headrace.fleet.worker import open_engine
+
+from .conftest import PATIENCE
+from .tiny_gguf import CONTEXT, write_tiny_gguf
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny_gguf(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+def config(path: Path, **settings: object) -> WorkerConfig:
+    return WorkerConfig(path=str(path), model="tiny", version="1", backend="reference", **settings)
+
+
+def request(name: str, prompt: list[int], max_tokens: int, **sampling: int) -> GenerationRequest:
+    return GenerationRequest(
+        id=name,
+        prompt=prompt,
+        sampling=SamplingParams(**sampling),
+        stopping=StopConditions(max_tokens=max_tokens, ignore_eos=True),
+    )
+
+
+@pytest.fixture
+async def service(tiny_path: Path) -> AsyncIterator[Dispatcher]:
+    supervisor = Supervisor(config(tiny_path, max_sequences=8), patience=PATIENCE)
+    dispatcher = Dispatcher(supervisor, outage_patience=60)
+    await dispatcher.start()
+    yield dispatcher
+    await dispatcher.stop(grace=0)
+
+
+async def read(dispatcher: Dispatcher, wanted: GenerationRequest) -> list[Output]:
+    return [output async for output in await dispatcher.place(wanted)]
+
+
+def tokens_of(outputs: list[Output]) -> list[int]:
+    return [token for output in outputs for token in output.tokens]
+
+
+def finish_of(outputs: list[Output]) -> Finish:
+    finish = outputs[-1].finish
+    assert finish is not None
+    return finish
+
+
+def is_idle(status: Status) -> bool:
+    nothing = status.running == 0 and status.waiting == 0
+    return nothing and status.blocks_free + status.blocks_cached == status.blocks_total
+
+
+async def await_idle(dispatcher: Dispatcher) -> Status:
+    async with asyncio.timeout(60):
+        while not is_idle(status := await dispatcher.probe(30)):
+            pass
+    return status
+
+
+async def test_many_streams_end_with_exact_counts_and_the_same_tokens_as_alone(
+    service: Dispatcher,
+) -> None:
+    wanted = [request(f"r{n}", [n + 1] * (3 + n), 4 + n, seed=n) for n in range(16)]
+    together = await asyncio.gather(*[read(service, one) for one in wanted])
+    for one, outputs in zip(wanted, together, strict=True):
+        finish = finish_of(outputs)
+        assert (finish.reason, finish.prompt_tokens) == ("length", len(one.prompt))
+        assert finish.completion_tokens == len(tokens_of(outputs)) == one.stopping.max_tokens
+        assert tokens_of(await read(service, one)) == tokens_of(outputs)
+    status = await await_idle(service)
+    assert status.steps > 0
+    assert status.generated_tokens == 2 * sum(one.stopping.max_tokens for one in wanted)
+
+
+async def test_opened_and_dropped_requests_leave_nothing(service: Dispatcher) -> None:
+    async def open_and_drop(n: int) -> None:
+        generation = await service.place(request(f"r{n}", [n + 1, 2], 200))
+        if n % 3:
+            await anext(aiter(generation))
+        generation.cancel()
+
+    opened = [asyncio.create_task(open_and_drop(n)) for n in range(200)]
+    for task in opened[::2]:  # half of them while they wait, or at any other moment
+        task.cancel()
+    await asyncio.gather(*opened, return_exceptions=True)
+    await await_idle(service)
+    status = service.status()
+    assert (status.queued, status.running) == (0, 0)
+
+
+async def test_a_request_that_can_never_run_is_an_error_and_nothing_else(
+    service: Dispatcher,
+) -> None:
+    too_long, outside = request("long", [1] * CONTEXT, 5), request("outside", [100_000], 5)
+    for wanted in (too_long, outside):
+        finish = finish_of(await read(service, wanted))
+        assert finish.reason == "error"
+        assert finish.error
+    assert finish_of(await read(service, request("good", [1], 5))).reason == "length"
+
+
+async def test_a_killed_engine_is_replaced_by_one_that_says_the_same(service: Dispatcher) -> None:
+    before = tokens_of(await read(service, request("r", [5, 6], 20, seed=7)))
+    generation = await service.place(request("doomed", [5, 6], 250))
+    await anext(aiter(generation))
+    ready = service.status().worker.ready
+    assert ready is not None
+    os.kill(ready.pid, signal.SIGKILL)
+    assert finish_of([output async for output in generation]).reason == "error"
+    assert tokens_of(await read(service, request("r", [5, 6], 20, seed=7))) == before
+
+
+def opened(settings: WorkerConfig) -> Ready:
+    return open_engine(settings)[1]
+
+
+def test_ready_tells_what_was_opened(tiny_path: Path) -> None:
+    ready = opened(config(tiny_path, max_sequences=4, threads=1))
+    assert ready.isa == "reference"
+    assert (ready.model, ready.max_sequences, ready.threads) == ("tiny", 4, 1)
+    assert ready.context_length == CONTEXT
+    assert ready.blocks == 4 * CONTEXT // 32  # more could never be used
+    assert ready.pid == os.getpid()
+
+
+def test_a_small_cache_limits_the_context(tiny_path: Path) -> None:
+    block = 2 * 2 * 2 * 16 * 32 * 4  # keys and values, layers, heads, width, tokens, float32
+    ready = opened(config(tiny_path, kv_memory=3 * block + 1))
+    assert ready.blocks == 3
+    assert ready.context_length == 96
+
+
+def test_a_shorter_context_can_be_asked_for(tiny_path: Path) -> None:
+    assert opened(config(tiny_path, context_length=100)).context_length == 100
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"context_length": CONTEXT + 1}, "context_length is 257"),
+        ({"kv_memory": 1000}, "kv_memory is 1000 bytes"),
+        ({"max_step_tokens": 4}, "max_step_tokens"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(
+    tiny_path: Path, settings: dict[str, int], words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        open_engine(config(tiny_path, **settings))
+
+
+@pytest.fixture
+def broken_path(tiny_path: Path, tmp_path: Path) -> Path:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(tiny_path.read_bytes()[:-1000])
+    return broken
+
+
+async def test_a_broken_file_is_a_sentence_with_its_name(broken_path: Path) -> None:
+    supervisor = Supervisor(config(broken_path))
+    with pytest.raises(WorkerFailed, match=r"broken\.gguf"):
+        await supervisor.start()

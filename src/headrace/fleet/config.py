@@ -12,8 +12,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     path: the model file. model, version: the names it is served under. backend: "reference"
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
-    threads: None for one a core that we may run on. kv_memory: bytes of KV cache. context_length: None
-    for the model's own.
+    threads: None for one a physical core (`fleet.cores`). kv_memory: bytes of KV cache.
+    context_length: None for the model's own.
     """
 
     path: str

@@ -11,6 +11,7 @@ from headrace.engine.loop import Engine
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.fleet.config import WorkerConfig
+from headrace.fleet.cores import usable_cores
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready
 from headrace.models.model import Model, open_model
@@ -30,7 +31,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         tokens=config.max_step_tokens,
         sequences=config.max_sequences,
         blocks=_blocks(config, model, context, backend.kv_value_bytes),
-        threads=config.threads or _usable_cores(),
+        threads=config.threads or usable_cores(),
     )
     executable = backend.load(model.program, model.weights, limits)
     scheduler = Scheduler(
@@ -96,13 +97,6 @@ def _blocks(config: WorkerConfig, model: Model, context: int, value_bytes: int) 
             f" but one KV block of {config.model} takes {block}"
         )
     return min(affordable, config.max_sequences * blocks_for(context))
-
-
-def _usable_cores() -> int:
-    """Cores this process may run on."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 if __name__ == "__main__":

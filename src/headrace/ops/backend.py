@@ -138,9 +138,14 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Turns programs into executables. kv_value_bytes: size of one number in the KV cache."""
+    """Turns programs into executables.
+
+    isa: what it computes with, as an operator knows it. kv_value_bytes: size of one number in
+    the KV cache.
+    """
 
     name: str
+    isa: str
     kv_value_bytes: int
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> Executable:

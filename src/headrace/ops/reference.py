@@ -35,6 +35,7 @@ class ReferenceBackend:
     """Backend "reference": float32, single-threaded, for tests and comparisons."""
 
     name = "reference"
+    isa = "numpy"
     kv_value_bytes = 4
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> ReferenceExecutable:

@@ -1,0 +1,106 @@
+#include "executor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace headrace {
+
+Executor::Executor(std::shared_ptr<Team> team, const Kernels& kernels, std::unique_ptr<Plan> plan)
+    : team_(std::move(team)), kernels_(kernels), plan_(std::move(plan)) {
+    for (int m = 0; m < team_->threads(); ++m) scratch_.emplace_back(plan_->scratch_floats());
+    sampling_.resize(std::size_t(team_->threads()));
+}
+
+Executor::~Executor() { wait(); }
+
+void Executor::prepare(const BatchView& batch) {
+    const auto copy = [](std::vector<std::int32_t>& to, std::span<const std::int32_t> from) {
+        to.assign(from.begin(), from.end());
+    };
+    copy(step_.tokens, batch.tokens);
+    copy(step_.positions, batch.positions);
+    copy(step_.tables, batch.tables);
+    copy(step_.logit_rows, batch.logit_rows);
+    const int sequences = int(batch.starts.size()) - 1;
+    step_.table_width = int(batch.tables.size()) / sequences;
+    step_.sequence_of.resize(step_.tokens.size());
+    step_.tiles.clear();
+    int deepest = 0;
+    for (int s = 0; s < sequences; ++s) {
+        const int start = batch.starts[std::size_t(s)], end = batch.starts[std::size_t(s) + 1];
+        std::fill(step_.sequence_of.begin() + start, step_.sequence_of.begin() + end, s);
+        for (int first = start; first < end; first += plan_->tile_tokens())
+            step_.tiles.push_back({s, first, std::min(plan_->tile_tokens(), end - first)});
+        deepest = std::max(deepest, step_.positions[std::size_t(end) - 1]);
+    }
+    // How the work is cut changes who computes what, never a result.
+    const int splits = deepest / kSplit + 1;
+    const bool few = int(step_.tiles.size()) * plan_->sizes().kv_heads < 4 * team_->threads();
+    step_.splits = few && splits > 1 ? splits : 0;
+    step_.part_stride = (plan_->sizes().head_dim + 2 + 15) / 16 * 16;
+    step_.parts.resize(step_.tokens.size() * std::size_t(plan_->sizes().heads) * std::size_t(step_.splits) *
+                       std::size_t(step_.part_stride));
+    const std::size_t wanted = std::size_t(logit_rows()) * std::size_t(logit_width());
+    if (wanted > logits_capacity_) {
+        logits_.reset();
+        logits_ = std::make_unique_for_overwrite<float[]>(wanted);
+        logits_capacity_ = wanted;
+    }
+    plan_->logits_buffer().data = logits_.get();
+}
+
+void Executor::launch(const BatchView& batch) {
+    wait();
+    prepare(batch);
+    cursor_ = 0;
+    launched_ = true;
+    team_->start([this](int member) { run(member); });
+}
+
+void Executor::run(int member) {
+    const auto& regions = plan_->regions();
+    float* scratch = scratch_[std::size_t(member)].data();
+    const bool alone = team_->threads() == 1;
+    std::size_t current = 0;
+    while (current < regions.size()) {
+        const Region& region = *regions[current];
+        team_->share(region.tasks(step_), [&](int task) { region.run(step_, task, scratch); });
+        team_->meet([&] {
+            std::size_t next = current + 1;
+            // What is not worth a meeting of its own is done here, while the others wait.
+            for (; next < regions.size() && (alone || regions[next]->small(step_)); ++next)
+                for (int task = 0; task < regions[next]->tasks(step_); ++task)
+                    regions[next]->run(step_, task, scratch);
+            cursor_ = next;
+        });
+        current = cursor_;
+    }
+}
+
+void Executor::wait() {
+    if (!std::exchange(launched_, false)) return;
+    team_->wait();
+}
+
+std::span<float> Executor::logits() {
+    return {logits_.get(), std::size_t(logit_rows()) * std::size_t(logit_width())};
+}
+
+std::vector<RowSample> Executor::sample(int vocabulary, std::span<const RowSampling> how) {
+    std::vector<RowSample> samples(how.size());
+    const auto one = [&](int member, int r) {
+        float* row = logits_.get() + std::size_t(r) * std::size_t(logit_width());
+        samples[std::size_t(r)] = sample_row(kernels_, row, vocabulary, how[std::size_t(r)], sampling_[std::size_t(member)]);
+    };
+    if (how.size() == 1) {  // not worth waking the team
+        one(0, 0);
+        return samples;
+    }
+    team_->start([&](int member) {
+        team_->share(int(how.size()), [&](int r) { one(member, r); });
+    });
+    team_->wait();
+    return samples;
+}
+
+}  // namespace headrace

@@ -1,0 +1,51 @@
+// Runs a plan on steps: the native side of ops.backend.Executable.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "program.hpp"
+#include "sampler.hpp"
+#include "team.hpp"
+
+namespace headrace {
+
+// A step's arrays as the caller has them, already checked.
+struct BatchView {
+    std::span<const std::int32_t> tokens, positions, starts, tables, logit_rows;
+};
+
+class Executor {
+public:
+    Executor(std::shared_ptr<Team>, const Kernels&, std::unique_ptr<Plan>);
+    ~Executor();
+
+    // Copies the batch, starts its forward pass and returns.
+    void launch(const BatchView&);
+    void wait();
+    // After wait(): [rows][width], valid until the next launch.
+    std::span<float> logits();
+    int logit_rows() const { return step_.rows(Rows::kSelected); }
+    int logit_width() const { return plan_->logits_buffer().width; }
+    // After wait(): a sample for each row, of the ids below vocabulary.
+    std::vector<RowSample> sample(int vocabulary, std::span<const RowSampling>);
+
+private:
+    void prepare(const BatchView&);
+    void run(int member);
+
+    std::shared_ptr<Team> team_;
+    const Kernels& kernels_;
+    std::unique_ptr<Plan> plan_;
+    Step step_;
+    std::size_t cursor_ = 0;  // the region under way; moved on by whoever comes last
+    bool launched_ = false;
+    std::size_t logits_capacity_ = 0;
+    std::unique_ptr<float[]> logits_;
+    std::vector<std::vector<float>> scratch_;  // one a member
+    std::vector<SamplingScratch> sampling_;    // one a member
+};
+
+}  // namespace headrace

@@ -1,0 +1,102 @@
+// The kernels as a table of functions, one table an instruction set.
+//
+// Every table computes the same bits, for any split of the work into calls: a row's result
+// depends on the row alone.
+#pragma once
+
+#include <cstdint>
+
+#include "matrix.hpp"
+
+namespace headrace {
+
+constexpr int kBlock = 32;   // positions in a KV block
+constexpr int kSplit = 256;  // positions whose softmax is taken at once; partial results merge in order
+
+// Rows quantised to int8 in groups of 32: x = scale * code.
+struct Quantised {
+    std::int8_t* codes;     // [rows][k]
+    float* scales;          // [rows][k / 32]
+    float* scaled_sums;     // [rows][k / 32]: scale * sum of the group's codes
+    std::int32_t* sums;     // [rows][k / 16]: sums of half groups
+    std::int64_t k;
+
+    Quantised row(std::int64_t r) const {
+        return {codes + r * k, scales + r * (k / 32), scaled_sums + r * (k / 32), sums + r * (k / 16), k};
+    }
+    // From column c (a multiple of 32) on.
+    Quantised column(std::int64_t c) const {
+        return {codes + c, scales + c / 32, scaled_sums + c / 32, sums + c / 16, k};
+    }
+};
+
+// Where a matrix product goes: out[row * stride + n] = product + bias[n] (+ what was there).
+struct Output {
+    float* data;
+    std::int64_t stride;
+    const float* bias;  // or null
+    bool accumulate;
+};
+
+enum class Activation : std::uint8_t { kSilu, kGelu };
+
+// Queries of consecutive tokens of one sequence, for the query heads of one KV head.
+struct AttentionTile {
+    const float* q;          // first token's first head of the group
+    std::int64_t q_stride;   // floats from token to token
+    int tokens, group, head_dim;
+    int position;            // of the first token
+    const std::int32_t* table;   // the sequence's block table
+    const std::uint16_t* cache;  // half floats: keys and values of this KV head in block 0
+    std::int64_t block_stride;   // half floats from block to block
+    float scale;
+    int window;     // positions a query sees, itself included
+    float softcap;  // 0: none
+};
+
+// Where a tile's result goes. Whole: out, normalised. Parts: for each row and split of the tile
+// [head_dim values, maximum, sum] to be merged later.
+struct AttentionOutput {
+    float* data;
+    std::int64_t token_stride, head_stride;  // floats
+};
+
+struct Kernels {
+    const char* name;
+
+    // Rows first .. last of the product, panels first .. last.
+    void (*linear)(const Matrix&, int first_panel, int last_panel, const Quantised&, int rows, const Output&);
+    void (*dense)(const Matrix&, int first_panel, int last_panel, const float* x, std::int64_t stride, int rows,
+                  const Output&);
+    // One row, or a part of it whose width is a multiple of 32.
+    void (*quantise)(const float* x, int width, const Quantised& out);
+    void (*norm)(float* out, const float* x, const float* weight, int width, int groups, float eps);
+    void (*gate)(float* out, const float* gate, const float* up, int width, Activation);
+    void (*add)(float* x, const float* y, int width);
+    void (*softcap)(float* x, int width, float cap);
+    // Turns `heads` heads; cos and sin [dims], sin negated for the first of a pair.
+    void (*rotate)(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin);
+    // One position of one KV head into its block: keys [head_dim][32], values [32][head_dim].
+    void (*store_kv)(std::uint16_t* block, int slot, const float* k, const float* v, int head_dim);
+    std::int64_t (*attention_workspace)(int rows, int head_dim);  // floats
+    void (*attend)(const AttentionTile&, float* workspace, const AttentionOutput& out);
+    void (*attend_split)(const AttentionTile&, int split, float* workspace, const AttentionOutput& out);
+    // Parts [splits][head_dim + 2], `stride` floats apart, to one normalised head.
+    void (*merge)(float* out, const float* parts, int splits, std::int64_t stride, int head_dim);
+    // The greatest value, or NaN if any value is NaN or infinite.
+    float (*finite_maximum)(const float* x, int n);
+    float (*maximum)(const float* x, int n);
+    // Index of the first element equal to value, or n.
+    int (*find)(const float* x, int n, float value);
+    // Indices of the elements >= least (and above 0), in order; returns how many.
+    int (*collect)(std::int32_t* indices, const float* x, int n, float least);
+    // out[i] = exp((x[i] - shift) * factor); returns their sum (double over blocks of floats).
+    double (*exponentials)(float* out, const float* x, int n, float shift, float factor);
+};
+
+enum class Isa { kScalar, kAvx2, kAvx512 };
+
+// The table for an instruction set, or null where this build or this machine lacks it.
+const Kernels* kernels(Isa);
+
+}  // namespace headrace

@@ -1,0 +1,202 @@
+// Matrix products: register tiles of R rows by one panel of 16 outputs.
+#pragma once
+
+#include "../kernels.hpp"
+#include "../simd/simd.hpp"
+
+namespace headrace::HEADRACE_ISA {
+
+struct HalfScale {
+    using Type = std::uint16_t;
+};
+struct FloatScale {
+    using Type = float;
+};
+
+HEADRACE_INLINE void finish(const Output& out, std::int64_t row, int column, F32 sum, int valid) {
+    float* target = out.data + row * out.stride + column;
+    if (out.bias) sum = sum + load(out.bias + column, valid);
+    if (out.accumulate) sum = sum + load(target, valid);
+    store(target, sum, valid);
+}
+
+// R rows times one panel. For each group of columns and each row, in this order:
+//   sum += scale * a.scale * (codes . a.codes)          exact integers, then one fma
+//   sum += minimum * a.scaled_sum                       or, without minima, the dot product
+//                                                       starts at -zero * (sum of a.codes)
+template <int Bits, int Group, class Scale, bool Minima, int R>
+static void tile(const Matrix& m, int p, const Quantised& a, std::int64_t row, const Output& out) {
+    constexpr int kVectors = Bits == 4 ? 4 : 8;   // of codes, for 32 columns
+    constexpr int kParts = kGroup / Group;        // weight groups in 32 columns
+    using Number = typename Scale::Type;
+    const std::uint8_t* codes = m.panel(p);
+    const Number* scales = reinterpret_cast<const Number*>(codes + m.scales);
+    const Number* minima = reinterpret_cast<const Number*>(codes + m.minima_at);
+    const Quantised rows = a.row(row);
+    const std::int64_t k = a.k, groups = k / kGroup;
+
+    F32 sum[R];
+    for (int r = 0; r < R; ++r) sum[r] = zero();
+    for (std::int64_t g = 0; g < groups; ++g, codes += kVectors * 64) {
+        prefetch(codes + 2048);
+        const std::int8_t* x = rows.codes + g * kGroup;
+        for (int part = 0; part < kParts; ++part) {
+            I32 dots[R];
+            for (int r = 0; r < R; ++r) {
+                const std::int32_t* half = rows.sums + r * 2 * groups + 2 * g + part;
+                if constexpr (Minima) dots[r] = splat(0);
+                else dots[r] = splat(-m.zero * (kParts == 1 ? half[0] + half[1] : half[0]));
+            }
+            if constexpr (Bits == 4) {
+                static_assert(Group == 32);
+#pragma GCC unroll 4
+                for (int j = 0; j < 4; ++j) {
+                    const Codes both = load_codes(codes + j * 64);
+                    const Codes low = low_nibbles(both), high = high_nibbles(both);
+#pragma GCC unroll 16
+                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], low, x + r * k + 4 * j);
+#pragma GCC unroll 16
+                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], high, x + r * k + 4 * j + 16);
+                }
+            } else {
+                constexpr int kCount = 8 / kParts;
+#pragma GCC unroll 8
+                for (int j = 0; j < kCount; ++j) {
+                    const int vector = part * kCount + j;
+                    const Codes eight = load_codes(codes + vector * 64);
+#pragma GCC unroll 16
+                    for (int r = 0; r < R; ++r) dots[r] = dot<8>(dots[r], eight, x + r * k + 4 * vector);
+                }
+            }
+            const F32 scale = load(scales + (g * kParts + part) * kPanel);
+            F32 minimum = zero();
+            if constexpr (Minima) minimum = load(minima + (g * kParts + part) * kPanel);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; ++r) {
+                const std::int64_t at = r * groups + g;
+                sum[r] = fma(to_float(dots[r]), scale * splat(rows.scales[at]), sum[r]);
+                if constexpr (Minima) {
+                    const float offset = kParts == 1
+                        ? rows.scaled_sums[at]
+                        : rows.scales[at] * float(rows.sums[2 * at + part]);
+                    sum[r] = fma(minimum, splat(offset), sum[r]);
+                }
+            }
+        }
+    }
+    const int valid = m.n - p * kPanel;
+    for (int r = 0; r < R; ++r) finish(out, row + r, p * kPanel, sum[r], valid);
+}
+
+using Tile = void (*)(const Matrix&, int, const Quantised&, std::int64_t, const Output&);
+
+// tiles[R - 1] is the tile of R rows.
+struct Tiles {
+    Tile of_rows[kLinearRows];
+};
+
+template <int Bits, int Group, class Scale, bool Minima, int R = 1>
+constexpr void fill(Tiles& tiles) {
+    tiles.of_rows[R - 1] = tile<Bits, Group, Scale, Minima, R>;
+    if constexpr (R < kLinearRows) fill<Bits, Group, Scale, Minima, R + 1>(tiles);
+}
+
+template <int Bits, int Group, class Scale, bool Minima>
+constexpr Tiles tiles() {
+    Tiles all{};
+    fill<Bits, Group, Scale, Minima>(all);
+    return all;
+}
+
+template <int Bits, int Group>
+static const Tiles& tiles_for(const Matrix& m) {
+    static constexpr Tiles half_zero = tiles<Bits, Group, HalfScale, false>();
+    static constexpr Tiles half_minima = tiles<Bits, Group, HalfScale, true>();
+    static constexpr Tiles float_zero = tiles<Bits, Group, FloatScale, false>();
+    static constexpr Tiles float_minima = tiles<Bits, Group, FloatScale, true>();
+    if (m.half_scales) return m.minima ? half_minima : half_zero;
+    return m.minima ? float_minima : float_zero;
+}
+
+static const Tiles& tiles_for(const Matrix& m) {
+    switch (m.format) {
+        case Format::kW4: return tiles_for<4, 32>(m);
+        case Format::kW8Half: return tiles_for<8, 16>(m);
+        default: return tiles_for<8, 32>(m);
+    }
+}
+
+// Calls body(first row, rows) for as few, and as equal, tiles as hold `rows` rows.
+template <class Body>
+HEADRACE_INLINE void cut(int rows, int most, Body body) {
+    const int count = (rows + most - 1) / most;
+    for (int i = 0, first = 0; i < count; ++i) {
+        const int size = (rows - first) / (count - i);
+        body(first, size);
+        first += size;
+    }
+}
+
+static void linear(const Matrix& m, int first_panel, int last_panel, const Quantised& a, int rows, const Output& out) {
+    const Tiles& all = tiles_for(m);
+    for (int p = first_panel; p < last_panel; ++p)
+        cut(rows, kLinearRows, [&](int row, int count) { all.of_rows[count - 1](m, p, a, row, out); });
+}
+
+HEADRACE_INLINE F32 dense_column(const float* w) { return load(w); }
+
+struct Float {
+    static constexpr int kBytes = 4;
+    HEADRACE_INLINE F32 at(const std::uint8_t* p) { return load(reinterpret_cast<const float*>(p)); }
+};
+struct Half {
+    static constexpr int kBytes = 2;
+    HEADRACE_INLINE F32 at(const std::uint8_t* p) { return load(reinterpret_cast<const std::uint16_t*>(p)); }
+};
+struct Bfloat {
+    static constexpr int kBytes = 2;
+    HEADRACE_INLINE F32 at(const std::uint8_t* p) { return load_bfloat(reinterpret_cast<const std::uint16_t*>(p)); }
+};
+
+// Even and odd columns are summed apart: two chains of fma keep one row's latency short.
+template <class Value, int R>
+static void dense_tile(const Matrix& m, int p, const float* x, std::int64_t stride, std::int64_t row, const Output& out) {
+    const std::uint8_t* w = m.panel(p);
+    constexpr int kColumn = Value::kBytes * kPanel;
+    x += row * stride;
+    F32 even[R], odd[R];
+    for (int r = 0; r < R; ++r) even[r] = odd[r] = zero();
+    int c = 0;
+    for (; c + 2 <= m.k; c += 2, w += 2 * kColumn) {
+        const F32 a = Value::at(w), b = Value::at(w + kColumn);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r) {
+            even[r] = fma(a, splat(x[r * stride + c]), even[r]);
+            odd[r] = fma(b, splat(x[r * stride + c + 1]), odd[r]);
+        }
+    }
+    if (c < m.k)
+        for (int r = 0; r < R; ++r) even[r] = fma(Value::at(w), splat(x[r * stride + c]), even[r]);
+    const int valid = m.n - p * kPanel;
+    for (int r = 0; r < R; ++r) finish(out, row + r, p * kPanel, even[r] + odd[r], valid);
+}
+
+template <class Value, int R = kDenseRows>
+static void dense_rows(const Matrix& m, int p, const float* x, std::int64_t stride, int row, int rows, const Output& out) {
+    if (rows == R) dense_tile<Value, R>(m, p, x, stride, row, out);
+    else if constexpr (R > 1) dense_rows<Value, R - 1>(m, p, x, stride, row, rows, out);
+}
+
+static void dense(const Matrix& m, int first_panel, int last_panel, const float* x, std::int64_t stride, int rows,
+                  const Output& out) {
+    for (int p = first_panel; p < last_panel; ++p)
+        cut(rows, kDenseRows, [&](int row, int count) {
+            switch (m.format) {
+                case Format::kF16: return dense_rows<Half>(m, p, x, stride, row, count, out);
+                case Format::kBF16: return dense_rows<Bfloat>(m, p, x, stride, row, count, out);
+                default: return dense_rows<Float>(m, p, x, stride, row, count, out);
+            }
+        });
+}
+
+}  // namespace headrace::HEADRACE_ISA

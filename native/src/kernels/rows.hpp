@@ -1,0 +1,142 @@
+// Kernels that work on one row at a time.
+#pragma once
+
+#include "../kernels.hpp"
+#include "math.hpp"
+
+namespace headrace::HEADRACE_ISA {
+
+static void norm(float* out, const float* x, const float* weight, int width, int groups, float eps) {
+    const int part = width / groups;
+    for (int g = 0; g < groups; ++g, x += part, out += part) {
+        F32 squares = zero();
+        for (int i = 0; i < part; i += kLanes) {
+            const F32 v = load(x + i, part - i);
+            squares = fma(v, v, squares);
+        }
+        const float mean = reduce_add(squares) / float(part);
+        const F32 inverse = splat(1.0f / __builtin_sqrtf(mean + eps));
+        for (int i = 0; i < part; i += kLanes)
+            store(out + i, load(x + i, part - i) * inverse * load(weight + i, part - i), part - i);
+    }
+}
+
+static void gate(float* out, const float* gate, const float* up, int width, Activation activation) {
+    for (int i = 0; i < width; i += kLanes) {
+        const F32 g = load(gate + i, width - i);
+        const F32 active = activation == Activation::kSilu ? silu(g) : gelu(g);
+        store(out + i, active * load(up + i, width - i), width - i);
+    }
+}
+
+static void add(float* x, const float* y, int width) {
+    for (int i = 0; i < width; i += kLanes)
+        store(x + i, load(x + i, width - i) + load(y + i, width - i), width - i);
+}
+
+static void softcap(float* x, int width, float cap) {
+    const F32 limit = splat(cap), inverse = splat(1.0f / cap);
+    for (int i = 0; i < width; i += kLanes)
+        store(x + i, capped(load(x + i, width - i), limit, inverse), width - i);
+}
+
+static void quantise(const float* x, int width, const Quantised& out) {
+    for (int g = 0; g < width / kGroup; ++g, x += kGroup) {
+        const F32 a = load(x), b = load(x + 16);
+        const float peak = __builtin_bit_cast(float, reduce_max(max(magnitude(a), magnitude(b))));
+        // Tiny groups count as zero (their inverse would overflow); what is not finite must stay
+        // visible, so it goes into the scale.
+        const bool ordinary = peak >= 1e-30f && peak <= 3.4028235e38f;
+        const float scale = peak < 1e-30f ? 0.0f : peak / 127.0f;
+        const F32 inverse = splat(ordinary ? 127.0f / peak : 0.0f);
+        const I32 low = ordinary ? nearest(a * inverse) : splat(0);
+        const I32 high = ordinary ? nearest(b * inverse) : splat(0);
+        store_bytes(out.codes + g * kGroup, low);
+        store_bytes(out.codes + g * kGroup + 16, high);
+        const int low_sum = reduce_add(low), high_sum = reduce_add(high);
+        out.scales[g] = scale;
+        out.scaled_sums[g] = scale * float(low_sum + high_sum);
+        out.sums[2 * g] = low_sum;
+        out.sums[2 * g + 1] = high_sum;
+    }
+}
+
+static void rotate(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin) {
+    const int half = dims / 2;
+    for (int h = 0; h < heads; ++h, x += head_dim) {
+        if (interleaved) {
+            for (int i = 0; i < dims; i += kLanes) {
+                const F32 v = load(x + i, dims - i);
+                store(x + i, fma(v, load(cos + i, dims - i), swap_pairs(v) * load(sin + i, dims - i)), dims - i);
+            }
+            continue;
+        }
+        for (int i = 0; i < half; i += kLanes) {
+            const int n = half - i;
+            const F32 a = load(x + i, n), b = load(x + half + i, n);
+            store(x + i, fma(a, load(cos + i, n), b * load(sin + i, n)), n);
+            store(x + half + i, fma(b, load(cos + half + i, n), a * load(sin + half + i, n)), n);
+        }
+    }
+}
+
+static void store_kv(std::uint16_t* block, int slot, const float* k, const float* v, int head_dim) {
+    std::uint16_t* values = block + std::int64_t(head_dim) * kBlock + std::int64_t(slot) * head_dim;
+    for (int i = 0; i < head_dim; i += kLanes) {
+        std::uint16_t key[kLanes];
+        store(key, load(k + i));
+        for (int j = 0; j < kLanes; ++j) block[(i + j) * kBlock + slot] = key[j];
+        store(values + i, load(v + i));
+    }
+}
+
+static float maximum(const float* x, int n) {
+    F32 greatest = splat(-__builtin_inff());
+    for (int i = 0; i < n; i += kLanes)
+        greatest = max(within(load(x + i, n - i), 0, n - i, greatest), greatest);
+    return reduce_max(greatest);
+}
+
+static float finite_maximum(const float* x, int n) {
+    I32 peak = splat(0);
+    for (int i = 0; i < n; i += kLanes) peak = max(peak, magnitude(load(x + i, n - i)));
+    if (reduce_max(peak) >= 0x7f800000) return __builtin_nanf("");
+    return maximum(x, n);
+}
+
+static int find(const float* x, int n, float value) {
+    for (int i = 0; i < n; i += kLanes) {
+        const unsigned hits = equal(load(x + i, n - i), splat(value));
+        if (hits && i + __builtin_ctz(hits) < n) return i + __builtin_ctz(hits);
+    }
+    return n;
+}
+
+static int collect(std::int32_t* indices, const float* x, int n, float least) {
+    int count = 0;
+    for (int i = 0; i < n; i += kLanes) {
+        const F32 v = load(x + i, n - i);  // lanes past the end are 0: never collected
+        unsigned hits = at_least(v, splat(least)) & ~equal(v, zero());
+        for (; hits; hits &= hits - 1) indices[count++] = i + __builtin_ctz(hits);
+    }
+    return count;
+}
+
+static double exponentials(float* out, const float* x, int n, float shift, float factor) {
+    constexpr int kBatch = 64 * kLanes;
+    double total = 0;
+    for (int start = 0; start < n; start += kBatch) {
+        F32 sum = zero();
+        for (int i = start; i < n && i < start + kBatch; i += kLanes) {
+            const F32 scaled = (load(x + i, n - i) - splat(shift)) * splat(factor);
+            // exp saturates above zero; what is that unlikely, or banned, has no mass.
+            const F32 e = within(above(scaled, -87.0f, exp(scaled)), 0, n - i, zero());
+            store(out + i, e, n - i);
+            sum = sum + e;
+        }
+        total += double(reduce_add(sum));
+    }
+    return total;
+}
+
+}  // namespace headrace::HEADRACE_ISA

@@ -1,0 +1,34 @@
+// Compiled once for each instruction set; see CMakeLists.txt.
+#include "attention.hpp"
+#include "linear.hpp"
+#include "rows.hpp"
+
+namespace headrace::HEADRACE_ISA {
+
+#define HEADRACE_TEXT(x) #x
+#define HEADRACE_NAME(x) HEADRACE_TEXT(x)
+
+extern const Kernels table;
+const Kernels table = {
+    .name = HEADRACE_NAME(HEADRACE_ISA),
+    .linear = linear,
+    .dense = dense,
+    .quantise = quantise,
+    .norm = norm,
+    .gate = gate,
+    .add = add,
+    .softcap = softcap,
+    .rotate = rotate,
+    .store_kv = store_kv,
+    .attention_workspace = attention_workspace,
+    .attend = attend,
+    .attend_split = attend_split,
+    .merge = merge,
+    .finite_maximum = finite_maximum,
+    .maximum = maximum,
+    .find = find,
+    .collect = collect,
+    .exponentials = exponentials,
+};
+
+}  // namespace headrace::HEADRACE_ISA

@@ -1,0 +1,251 @@
+// Python bindings: headrace.ops._native. ops/cpu.py is the only caller and checks what it passes.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "executor.hpp"
+#include "probe.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace headrace {
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Grid = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+template <class T, class Array>
+std::span<const T> view(const Array& array) {
+    return {array.data(), array.size()};
+}
+
+constexpr Isa kIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kScalar};  // best first
+
+std::vector<std::string> available_isas() {
+    std::vector<std::string> names;
+    for (const Isa isa : kIsas)
+        if (const Kernels* table = kernels(isa)) names.emplace_back(table->name);
+    return names;
+}
+
+const Kernels& kernels_named(const std::string& name) {
+    for (const Isa isa : kIsas)
+        if (const Kernels* table = kernels(isa); table && name == table->name) return *table;
+    throw std::invalid_argument("this machine or build has no instruction set '" + name + "'");
+}
+
+// Owns what the parts of one loaded program share: threads, memory, kernels.
+class Machine {
+public:
+    Machine(const std::string& isa, int threads) : kernels_(kernels_named(isa)) {
+        if (threads < 1) throw std::invalid_argument("threads must be at least 1");
+        team_ = std::make_shared<Team>(threads);
+    }
+
+    const Kernels& kernels() const { return kernels_; }
+    const std::shared_ptr<Team>& team() const { return team_; }
+    const std::shared_ptr<Arena>& arena() const { return arena_; }
+
+    std::shared_ptr<PackedMatrix> grouped(int bits, int group, const Grid<std::uint8_t>& codes, const Grid<float>& scale,
+                                          const Grid<float>& minimum) {
+        const GroupedSource source = {bits, group, int(codes.shape(0)), int(codes.shape(1)), codes.data(), scale.data(), minimum.data()};
+        const nb::gil_scoped_release released;
+        return std::make_shared<PackedMatrix>(arena_, *team_, source);
+    }
+    std::shared_ptr<PackedMatrix> dense(const Grid<float>& values) {
+        const DenseSource source = {int(values.shape(0)), int(values.shape(1)), values.data()};
+        const nb::gil_scoped_release released;
+        return std::make_shared<PackedMatrix>(arena_, *team_, source);
+    }
+    double bandwidth() {
+        const nb::gil_scoped_release released;
+        return read_bandwidth(*team_, kernels_);
+    }
+    double products() {
+        const nb::gil_scoped_release released;
+        return product_rate(*team_, kernels_);
+    }
+
+private:
+    const Kernels& kernels_;
+    std::shared_ptr<Team> team_;
+    std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+};
+
+// Collects a program's operations; `build` makes the executor of them.
+class Builder {
+public:
+    Builder(std::shared_ptr<Machine> machine, const Sizes& sizes, const std::vector<int>& widths)
+        : machine_(std::move(machine)), sizes_(sizes),
+          plan_(std::make_unique<Plan>(machine_->arena(), machine_->kernels(), sizes_, widths, machine_->team()->threads())) {}
+
+    Plan& plan() {
+        if (!plan_) throw std::logic_error("the program is already built");
+        return *plan_;
+    }
+    std::unique_ptr<Executor> build() {
+        return std::make_unique<Executor>(machine_->team(), machine_->kernels(), std::move(plan_));
+    }
+
+private:
+    std::shared_ptr<Machine> machine_;
+    Sizes sizes_;
+    std::unique_ptr<Plan> plan_;
+};
+
+std::vector<float> copied(const Vector<float>& values) { return {values.data(), values.data() + values.size()}; }
+std::vector<float> copied(const std::optional<Vector<float>>& values) {
+    return values ? copied(*values) : std::vector<float>{};
+}
+
+template <class T>
+nb::object owned(std::vector<T> values) {
+    auto* moved = new std::vector<T>(std::move(values));
+    const nb::capsule owner(moved, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(moved->data(), {moved->size()}, owner));
+}
+
+// Adjustments as (row, token, divide, add) columns, sorted into rows.
+struct AdjustmentColumns {
+    Vector<std::int32_t> row, token;
+    Vector<float> divide, add;
+};
+
+nb::tuple sample(Executor& executor, int vocabulary, const Vector<float>& temperature, const Vector<std::int32_t>& top_k,
+                 const Vector<float>& top_p, const Vector<float>& min_p, const Vector<double>& draw,
+                 const Vector<std::int32_t>& top_logprobs, const std::optional<AdjustmentColumns>& adjustments,
+                 const std::optional<Grid<std::uint32_t>>& mask) {
+    const std::size_t rows = std::size_t(executor.logit_rows());
+    std::vector<std::vector<Adjustment>> changes(rows);
+    if (adjustments)
+        for (std::size_t i = 0; i < adjustments->row.size(); ++i)
+            changes.at(std::size_t(adjustments->row.data()[i]))
+                .push_back({adjustments->token.data()[i], adjustments->divide.data()[i], adjustments->add.data()[i]});
+    std::vector<RowSampling> how(rows);
+    for (std::size_t r = 0; r < rows; ++r)
+        how[r] = {
+            .temperature = temperature.data()[r],
+            .top_p = top_p.data()[r],
+            .min_p = min_p.data()[r],
+            .top_k = top_k.data()[r],
+            .top_logprobs = top_logprobs.data()[r],
+            .draw = draw.data()[r],
+            .adjustments = changes[r],
+            .mask = mask ? mask->data() + r * mask->shape(1) : nullptr,
+        };
+    std::vector<RowSample> samples;
+    {
+        const nb::gil_scoped_release released;
+        samples = executor.sample(vocabulary, how);
+    }
+    std::vector<std::int32_t> tokens(rows);
+    std::vector<float> logprobs(rows, std::numeric_limits<float>::quiet_NaN());
+    nb::list top_ids, top_values, not_finite, nothing_allowed;
+    for (std::size_t r = 0; r < rows; ++r) {
+        tokens[r] = samples[r].token;
+        if (samples[r].verdict == Verdict::kDrawn && how[r].top_logprobs >= 0) logprobs[r] = samples[r].logprob;
+        if (samples[r].verdict == Verdict::kNotFinite) not_finite.append(r);
+        if (samples[r].verdict == Verdict::kNothingAllowed) nothing_allowed.append(r);
+        top_ids.append(owned(std::move(samples[r].top_ids)));
+        top_values.append(owned(std::move(samples[r].top_logprobs)));
+    }
+    return nb::make_tuple(owned(std::move(tokens)), owned(std::move(logprobs)), top_ids, top_values, not_finite, nothing_allowed);
+}
+
+}  // namespace
+
+NB_MODULE(_native, m) {
+    m.def("available_isas", available_isas, "Instruction sets this build and machine have, best first.");
+
+    nb::class_<PackedMatrix>(m, "Matrix").def_prop_ro("bytes", &PackedMatrix::bytes);
+
+    nb::class_<AdjustmentColumns>(m, "Adjustments")
+        .def("__init__", [](AdjustmentColumns* self, Vector<std::int32_t> row, Vector<std::int32_t> token,
+                            Vector<float> divide, Vector<float> add) {
+            new (self) AdjustmentColumns{std::move(row), std::move(token), std::move(divide), std::move(add)};
+        });
+
+    nb::class_<Machine>(m, "Machine")
+        .def(nb::init<const std::string&, int>(), "isa"_a, "threads"_a)
+        .def("grouped", &Machine::grouped, "bits"_a, "group"_a, "codes"_a, "scale"_a, "minimum"_a)
+        .def("dense", &Machine::dense, "values"_a)
+        .def("bandwidth", &Machine::bandwidth, "Bytes read a second.")
+        .def("products", &Machine::products, "Integer multiply-adds a second.");
+
+    nb::class_<Builder>(m, "Builder")
+        .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int blocks, int layers, int heads,
+                            int kv_heads, int head_dim, const std::vector<int>& widths) {
+            new (self) Builder(std::move(machine), {tokens, blocks, layers, heads, kv_heads, head_dim}, widths);
+        }, "machine"_a, nb::kw_only(), "tokens"_a, "blocks"_a, "layers"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "widths"_a)
+        .def("embed", [](Builder& b, int out, std::shared_ptr<PackedMatrix> weight, float scale) {
+            b.plan().embed(out, std::move(weight), scale);
+        })
+        .def("norm", [](Builder& b, int out, int x, const Vector<float>& weight, float eps, int groups) {
+            b.plan().norm(out, x, copied(weight), eps, groups);
+        })
+        .def("linear", [](Builder& b, int x, const std::vector<int>& outs, const std::vector<std::shared_ptr<PackedMatrix>>& weights,
+                          const std::vector<std::optional<Vector<float>>>& biases, const std::vector<bool>& accumulate) {
+            std::vector<ProjectionSpec> parts;
+            for (std::size_t i = 0; i < outs.size(); ++i)
+                parts.push_back({outs.at(i), weights.at(i), copied(biases.at(i)), accumulate.at(i)});
+            b.plan().linear(x, std::move(parts));
+        })
+        .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer) { b.plan().rotary_kv(q, k, v, layer, std::nullopt); })
+        .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer, double base, int dims, bool interleaved,
+                             const std::optional<Vector<float>>& factors, double scale) {
+            b.plan().rotary_kv(q, k, v, layer, RopeShape{base, scale, dims, interleaved, copied(factors)});
+        }, "q"_a, "k"_a, "v"_a, "layer"_a, "base"_a, "dims"_a, "interleaved"_a, "factors"_a.none(), "scale"_a)
+        .def("attention", [](Builder& b, int out, int q, int layer, float scale, int window, float softcap) {
+            b.plan().attention({out, q, layer, scale, window, softcap});
+        })
+        .def("gate", [](Builder& b, int out, int gate, int up, bool gelu) {
+            b.plan().gate(out, gate, up, gelu ? Activation::kGelu : Activation::kSilu);
+        })
+        .def("add", [](Builder& b, int x, int y) { b.plan().add(x, y); })
+        .def("select_rows", [](Builder& b, int out, int x) { b.plan().select_rows(out, x); })
+        .def("logits", [](Builder& b, int x, std::shared_ptr<PackedMatrix> weight, float softcap) {
+            b.plan().logits(x, std::move(weight), softcap);
+        })
+        .def("build", &Builder::build);
+
+    nb::class_<Executor>(m, "Executor")
+        .def("launch", [](Executor& executor, const Vector<std::int32_t>& tokens, const Vector<std::int32_t>& positions,
+                          const Vector<std::int32_t>& starts, const Grid<std::int32_t>& tables, const Vector<std::int32_t>& logit_rows) {
+            const BatchView batch = {view<std::int32_t>(tokens), view<std::int32_t>(positions), view<std::int32_t>(starts),
+                                     view<std::int32_t>(tables), view<std::int32_t>(logit_rows)};
+            const nb::gil_scoped_release released;
+            executor.launch(batch);
+        })
+        .def("wait", [](Executor& executor) {
+            const nb::gil_scoped_release released;
+            executor.wait();
+        })
+        .def("logits", [](Executor& executor) {
+            const std::span<float> all = executor.logits();
+            const std::size_t rows = std::size_t(executor.logit_rows()), width = std::size_t(executor.logit_width());
+            auto* copy = new float[all.size()];
+            std::copy(all.begin(), all.end(), copy);
+            const nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+            return nb::ndarray<nb::numpy, float, nb::ndim<2>>(copy, {rows, width}, owner);
+        })
+        .def_prop_ro("logit_rows", &Executor::logit_rows)
+        .def("sample", &sample, "vocabulary"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "draw"_a,
+             "top_logprobs"_a, "adjustments"_a.none(), "mask"_a.none());
+}
+
+}  // namespace headrace

@@ -1,0 +1,62 @@
+#include "probe.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "arena.hpp"
+#include "packing.hpp"
+
+namespace headrace {
+
+namespace {
+
+// The best of several tries, in seconds: others share the machine.
+template <class Body>
+double seconds(Body body) {
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        body();
+        best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+}
+
+}  // namespace
+
+double read_bandwidth(Team& team, const Kernels& kernels) {
+    constexpr int kTasks = 256, kFloats = 1 << 18;  // 256 MiB: beyond the caches of most machines
+    Arena arena;
+    float* data = arena.allocate<float>(std::size_t(kTasks) * kFloats);
+    std::fill_n(data, std::size_t(kTasks) * kFloats, 1.0f);
+    std::vector<float> found(kTasks);
+    const double time = seconds([&] {
+        team.run(kTasks, [&](int t) { found[std::size_t(t)] = kernels.maximum(data + std::size_t(t) * kFloats, kFloats); });
+    });
+    return double(kTasks) * kFloats * sizeof(float) / time;
+}
+
+double product_rate(Team& team, const Kernels& kernels) {
+    constexpr int kRows = 48, kColumns = 512, kOutputs = 64, kTasks = 64, kRepeats = 16;
+    const std::vector<std::uint8_t> codes(std::size_t(kOutputs) * kColumns, 1);
+    const std::vector<float> scale(codes.size() / 32, 1.0f), minimum(codes.size() / 32, 0.0f);
+    const PackedMatrix matrix(std::make_shared<Arena>(), team,
+                              GroupedSource{8, 32, kOutputs, kColumns, codes.data(), scale.data(), minimum.data()});
+    std::vector<std::int8_t> x(std::size_t(kRows) * kColumns, 1);
+    std::vector<float> scales(x.size() / 32, 1.0f), sums(x.size() / 32, 32.0f);
+    std::vector<std::int32_t> halves(x.size() / 16, 16);
+    const Quantised rows = {x.data(), scales.data(), sums.data(), halves.data(), kColumns};
+    std::vector<float> out(std::size_t(kTasks) * kRows * kOutputs);
+    const double time = seconds([&] {
+        team.run(kTasks, [&](int t) {
+            const Output target = {out.data() + std::size_t(t) * kRows * kOutputs, kOutputs, nullptr, false};
+            for (int i = 0; i < kRepeats; ++i) kernels.linear(matrix.view(), 0, kOutputs / kPanel, rows, kRows, target);
+        });
+    });
+    return double(kTasks) * kRepeats * kRows * kColumns * kOutputs / time;
+}
+
+}  // namespace headrace

@@ -1,0 +1,236 @@
+"""The CPU backend: native kernels behind the same program the reference interprets.
+
+A program is handed to native code once, at load; a step is then one call that wakes the
+compute threads. Results are the same bits on every instruction set, for any number of
+threads and whatever else is in the batch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops import _native
+from headrace.ops.backend import (
+    BLOCK_SIZE,
+    Adjustments,
+    Batch,
+    Limits,
+    NonFiniteLogits,
+    Sampled,
+    Sampling,
+)
+from headrace.ops.checks import check_batch, check_sampling, load_weights
+from headrace.ops.program import (
+    Add,
+    Attention,
+    Embed,
+    Gate,
+    Linear,
+    Logits,
+    Norm,
+    Op,
+    Program,
+    RotaryKV,
+    SelectRows,
+)
+from headrace.ops.weights import GroupedWeight, WeightSource
+
+
+def available_isas() -> list[str]:
+    """Instruction sets this machine and build can use, best first, e.g. avx512, avx2, scalar."""
+    names: list[str] = _native.available_isas()
+    return names
+
+
+def best_isa() -> str:
+    return available_isas()[0]
+
+
+def kv_bytes_per_block(program: Program) -> int:
+    """Bytes of KV cache one block of BLOCK_SIZE tokens takes: float16 keys and values."""
+    return 2 * 2 * program.layers * program.kv_heads * program.head_dim * BLOCK_SIZE
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSpeed:
+    """What the machine can do at most: bytes read a second from memory, and integer
+    multiply-adds a second of the matrix kernel on cached data.
+    """
+
+    isa: str
+    threads: int
+    bytes_per_second: float
+    products_per_second: float
+
+
+def measure_speed(threads: int, isa: str | None = None) -> MachineSpeed:
+    """Takes about a second and 256 MiB."""
+    isa = isa or best_isa()
+    machine = _native.Machine(isa, threads)
+    return MachineSpeed(isa, threads, machine.bandwidth(), machine.products())
+
+
+class CpuBackend:
+    """Backend "cpu". isa: the instruction set to use (None: the machine's best).
+
+    Raises ValueError if the machine has no such instruction set.
+    """
+
+    name = "cpu"
+    kv_value_bytes = 2  # float16
+
+    def __init__(self, isa: str | None = None) -> None:
+        self.isa = isa or best_isa()
+        if self.isa not in available_isas():
+            raise ValueError(
+                f"no instruction set {self.isa!r} here; there is {', '.join(available_isas())}"
+            )
+
+    def load(self, program: Program, weights: WeightSource, limits: Limits) -> CpuExecutable:
+        machine = _native.Machine(self.isa, limits.threads)
+        executor = _Lowering(machine, program, weights, limits).executor()
+        return CpuExecutable(executor, self.isa, program, limits)
+
+
+class CpuExecutable:
+    """A loaded program. `launch` returns while the compute threads work."""
+
+    def __init__(
+        self, executor: _native.Executor, isa: str, program: Program, limits: Limits
+    ) -> None:
+        self._executor = executor
+        self._program = program
+        self._limits = limits
+        self._launched = False
+        self.isa = isa
+
+    def launch(self, batch: Batch) -> None:
+        check_batch(batch, self._program, self._limits)
+        self._executor.launch(
+            batch.tokens, batch.positions, batch.starts, batch.block_tables, batch.logit_rows
+        )
+        self._launched = True
+
+    def logits(self) -> NDArray[np.float32]:
+        self._wait()
+        logits: NDArray[np.float32] = self._executor.logits()
+        return logits
+
+    def sample(self, sampling: Sampling) -> Sampled:
+        self._wait()
+        vocab_size = self._program.vocab_size
+        check_sampling(sampling, self._executor.logit_rows, vocab_size)
+        tokens, logprobs, top_ids, top_logprobs, broken, stuck = self._executor.sample(
+            vocab_size,
+            sampling.temperature,
+            sampling.top_k,
+            sampling.top_p,
+            sampling.min_p,
+            sampling.draw,
+            sampling.top_logprobs,
+            _adjustments(sampling.adjustments),
+            sampling.mask,
+        )
+        if stuck:
+            raise ValueError(f"logits row {stuck[0]}: no token is allowed")
+        sampled = Sampled(tokens, logprobs, top_ids, top_logprobs)
+        if broken:
+            raise NonFiniteLogits(broken, sampled)
+        return sampled
+
+    def _wait(self) -> None:
+        if not self._launched:
+            raise RuntimeError("no step was launched")
+        self._executor.wait()
+
+
+def _adjustments(changes: Adjustments | None) -> _native.Adjustments | None:
+    if changes is None:
+        return None
+    return _native.Adjustments(changes.row, changes.token, changes.divide, changes.add)
+
+
+class _Lowering:
+    """Hands a program's weights and operations to native code."""
+
+    def __init__(
+        self, machine: _native.Machine, program: Program, weights: WeightSource, limits: Limits
+    ) -> None:
+        self._matrices: dict[str, _native.Matrix] = {}
+        self._vectors: dict[str, NDArray[np.float32]] = {}
+        self._buffers = {name: index for index, name in enumerate(program.buffers)}
+        for name, weight in load_weights(program, weights):
+            if isinstance(weight, GroupedWeight):
+                self._matrices[name] = machine.grouped(
+                    weight.bits, weight.group, weight.codes, weight.scale, weight.minimum
+                )
+            elif weight.values.ndim == 2:
+                self._matrices[name] = machine.dense(weight.values)
+            else:
+                self._vectors[name] = np.ascontiguousarray(weight.values)
+        self._builder = _native.Builder(
+            machine,
+            tokens=limits.tokens,
+            blocks=limits.blocks,
+            layers=program.layers,
+            heads=program.heads,
+            kv_heads=program.kv_heads,
+            head_dim=program.head_dim,
+            widths=list(program.buffers.values()),
+        )
+        for op in program.ops:
+            self._add(op)
+
+    def executor(self) -> _native.Executor:
+        return self._builder.build()
+
+    def _add(self, op: Op) -> None:
+        builder, buffer = self._builder, self._buffers
+        match op:
+            case Embed():
+                builder.embed(buffer[op.out], self._matrices[op.weight], op.scale)
+            case Norm():
+                weight = self._vectors[op.weight]
+                builder.norm(buffer[op.out], buffer[op.x], weight, op.eps, op.groups)
+            case Linear():
+                builder.linear(
+                    buffer[op.x],
+                    [buffer[p.out] for p in op.projections],
+                    [self._matrices[p.weight] for p in op.projections],
+                    [None if p.bias is None else self._vectors[p.bias] for p in op.projections],
+                    [p.accumulate for p in op.projections],
+                )
+            case RotaryKV():
+                self._add_rotary(op)
+            case Attention():
+                builder.attention(
+                    buffer[op.out],
+                    buffer[op.q],
+                    op.layer,
+                    op.scale,
+                    op.window or 0,
+                    op.softcap or 0.0,
+                )
+            case Gate():
+                gelu = op.activation == "gelu"
+                builder.gate(buffer[op.out], buffer[op.gate], buffer[op.up], gelu)
+            case Add():
+                builder.add(buffer[op.x], buffer[op.y])
+            case SelectRows():
+                builder.select_rows(buffer[op.out], buffer[op.x])
+            case Logits():
+                builder.logits(buffer[op.x], self._matrices[op.weight], op.softcap or 0.0)
+
+    def _add_rotary(self, op: RotaryKV) -> None:
+        places = (self._buffers[op.q], self._buffers[op.k], self._buffers[op.v], op.layer)
+        rope = op.rope
+        if rope is None:
+            self._builder.rotary_kv(*places)
+            return
+        factors = None if rope.factors is None else self._vectors[rope.factors]
+        self._builder.rotary_kv(
+            *places, rope.base, rope.dims, rope.interleaved, factors, rope.scale
+        )

@@ -135,7 +135,7 @@ def opened(settings: WorkerConfig) -> Ready:
 
 def test_ready_tells_what_was_opened(tiny_path: Path) -> None:
     ready = opened(config(tiny_path, max_sequences=4, threads=1))
-    assert ready.isa == "reference"
+    assert ready.isa == "numpy"
     assert (ready.model, ready.max_sequences, ready.threads) == ("tiny", 4, 1)
     assert ready.context_length == CONTEXT
     assert ready.blocks == 4 * CONTEXT // 32  # more could never be used

@@ -56,7 +56,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     ready = Ready(
         model=config.model,
         version=config.version,
-        isa=backend.name,
+        isa=backend.isa,
         threads=limits.threads,
         blocks=limits.blocks,
         max_sequences=config.max_sequences,

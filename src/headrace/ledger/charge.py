@@ -1,0 +1,38 @@
+"""What one HTTP request costs, at its beginning and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+Ending = Literal["stop", "length", "cancelled", "error", "rejected", "interrupted"]
+"""How a request ended: by itself, at its token limit, by its caller, by a fault, before it got
+a place, or with the process that served it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCharge:
+    """A request that is about to be dispatched. id: a UUID of version 7; request_id: what
+    x-request-id says; endpoint: the path that was asked."""
+
+    id: UUID
+    tenant_id: UUID
+    key_id: str
+    request_id: str
+    model: str
+    model_version: str
+    endpoint: str = ""
+    stream: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedCharge:
+    """What a request came to, in tokens."""
+
+    id: UUID
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+    ending: Ending

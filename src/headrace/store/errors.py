@@ -1,0 +1,9 @@
+"""What can be wrong with the database."""
+
+
+class StoreError(Exception):
+    """The database cannot be used as it is; the message says why, without a password."""
+
+
+class DatabaseUnavailable(StoreError):
+    """The database is locked, full, down or out of reach; the same may work later."""

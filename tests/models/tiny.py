@@ -1,0 +1,121 @@
+"""Tiny random models: GGUF files of every architecture, alone or made from Hugging Face's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+
+LAYERS, WIDTH, FEED_FORWARD, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 64, 96, 4, 2, 16, 40
+
+Shapes = dict[str, tuple[int, ...]]
+
+
+def tiny_metadata(architecture: str) -> dict[str, object]:
+    """Key -> value; a float becomes FLOAT32, an int UINT32."""
+    metadata: dict[str, object] = {
+        "block_count": LAYERS,
+        "context_length": 128,
+        "embedding_length": WIDTH,
+        "feed_forward_length": FEED_FORWARD,
+        "attention.head_count": HEADS,
+        "attention.head_count_kv": KV_HEADS,
+        "attention.layer_norm_rms_epsilon": 1e-5,
+        "rope.freq_base": 10000.0,
+    }
+    if architecture == "gemma3":
+        metadata |= {"attention.key_length": HEAD_DIM, "attention.sliding_window": 8}
+    named = {f"{architecture}.{name}": value for name, value in metadata.items()}
+    return {
+        "general.architecture": architecture,
+        **named,
+        "tokenizer.ggml.model": "gpt2",
+        "tokenizer.ggml.tokens": [f"t{i}" for i in range(VOCAB)],
+    }
+
+
+def tiny_shapes(architecture: str) -> Shapes:
+    shapes: Shapes = {"token_embd.weight": (VOCAB, WIDTH), "output_norm.weight": (WIDTH,)}
+    queries, keys = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
+    for layer in range(LAYERS):
+        block = {
+            "attn_norm.weight": (WIDTH,),
+            "attn_q.weight": (queries, WIDTH),
+            "attn_k.weight": (keys, WIDTH),
+            "attn_v.weight": (keys, WIDTH),
+            "attn_output.weight": (WIDTH, queries),
+            "ffn_norm.weight": (WIDTH,),
+            "ffn_gate.weight": (FEED_FORWARD, WIDTH),
+            "ffn_up.weight": (FEED_FORWARD, WIDTH),
+            "ffn_down.weight": (WIDTH, FEED_FORWARD),
+        }
+        if architecture == "qwen2":
+            block |= {
+                "attn_q.bias": (queries,),
+                "attn_k.bias": (keys,),
+                "attn_v.bias": (keys,),
+            }
+        if architecture == "gemma3":
+            block |= {
+                "attn_q_norm.weight": (HEAD_DIM,),
+                "attn_k_norm.weight": (HEAD_DIM,),
+                "post_attention_norm.weight": (WIDTH,),
+                "post_ffw_norm.weight": (WIDTH,),
+            }
+        shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
+    return shapes
+
+
+def write_tiny(
+    path: Path,
+    architecture: str,
+    *,
+    metadata: Mapping[str, object | None] | None = None,
+    without: Sequence[str] = (),
+    extra: Mapping[str, tuple[int, ...]] | None = None,
+) -> Path:
+    """A random model. metadata: keys to change (None: leave out); without: tensors to leave
+    out; extra: tensors to add, or give another shape."""
+    keys = tiny_metadata(architecture) | dict(metadata or {})
+    shapes = tiny_shapes(architecture) | dict(extra or {})
+    random = np.random.default_rng(0)
+    tensors = {
+        name: random.normal(size=shape).astype(np.float32)
+        for name, shape in shapes.items()
+        if name not in without
+    }
+    return write_gguf(path, {key: v for key, v in keys.items() if v is not None}, tensors)
+
+
+def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Path:
+    """A GGUF file of float32 tensors, written by the format's own library."""
+    writer = gguf.GGUFWriter(path, metadata["general.architecture"])
+    for key, value in metadata.items():
+        if key != "general.architecture":
+            _add(writer, key, value)
+    for name, values in tensors.items():
+        writer.add_tensor(name, np.ascontiguousarray(values, np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def _add(writer: gguf.GGUFWriter, key: str, value: Any) -> None:
+    match value:
+        case bool():
+            writer.add_bool(key, value)
+        case int():
+            writer.add_uint32(key, value)
+        case float():
+            writer.add_float32(key, value)
+        case str():
+            writer.add_string(key, value)
+        case list():
+            writer.add_array(key, value)
+        case _:
+            raise TypeError(f"{key}: {value!r}")

@@ -22,17 +22,17 @@ class Codec:
 
     start encodes plain text at the beginning of a prompt, middle encodes it after a control
     token (often the same object). Neither knows control tokens.
-    vocab_size: one more than the largest id. tokens: id -> the token as the file writes it.
-    piece: id in tokens -> the bytes the token stands for, b"" for control tokens.
+    tokens: by id, as the file writes them; "" where an id has no token.
+    piece: id -> the bytes the token stands for, b"" for control tokens.
     controls: text of a control token -> its id; matchers: how each is found in text.
     eos_ids: every id that ends a turn. leading_space: encoding puts a space before text, so
-    decoding a whole text takes one away. contents: what the fingerprint is taken over.
+    decoding a whole text takes one away. contents: what the fingerprint is
+    taken over, canonical.
     """
 
     start: tokenizers.Tokenizer
     middle: tokenizers.Tokenizer
-    vocab_size: int
-    tokens: Mapping[int, str]
+    tokens: Sequence[str]
     piece: Callable[[int], bytes]
     controls: Mapping[str, int]
     matchers: Sequence[AddedToken]
@@ -40,4 +40,4 @@ class Codec:
     eos_ids: frozenset[int]
     add_bos: bool
     leading_space: bool
-    contents: object
+    contents: tuple[object, ...]

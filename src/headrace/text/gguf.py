@@ -32,8 +32,7 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
     return Codec(
         start=encoder,
         middle=encoder,
-        vocab_size=len(vocabulary.tokens),
-        tokens=dict(enumerate(vocabulary.tokens)),
+        tokens=vocabulary.tokens,
         piece=_piece_maker(vocabulary, controls, to_bytes),
         controls=controls,
         matchers=[AddedToken(text, normalized=False) for text in controls if text],
@@ -41,14 +40,14 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         eos_ids=_eos_ids(vocabulary, controls),
         add_bos=adds_bos if vocabulary.add_bos is None else vocabulary.add_bos,
         leading_space=leading_space,
-        contents=vocabulary,
+        contents=vocabulary.contents(),
     )
 
 
 def _controls(vocabulary: Vocabulary) -> dict[str, int]:
     """Control tokens, and those the file gives a role in ending or starting a text."""
     tokens, types = vocabulary.tokens, vocabulary.types
-    controls = {tokens[i]: i for i, kind in enumerate(types) if kind == TokenType.CONTROL}
+    controls = {tokens[i]: i for i in vocabulary.ids(TokenType.CONTROL)}
     for role in ("bos", "eos", "eot", "eom"):
         token_id = vocabulary.special.get(role)
         if token_id is not None and types[token_id] == TokenType.USER_DEFINED:
@@ -65,7 +64,7 @@ def _eos_ids(vocabulary: Vocabulary, controls: Mapping[str, int]) -> frozenset[i
 def _piece_maker(
     vocabulary: Vocabulary, controls: Mapping[str, int], to_bytes: Callable[[str], bytes]
 ) -> Callable[[int], bytes]:
-    tokens, types = vocabulary.tokens, vocabulary.types
+    tokens, types = vocabulary.tokens, vocabulary.types.tolist()
 
     def piece(token_id: int) -> bytes:
         token, kind = tokens[token_id], types[token_id]
@@ -80,22 +79,22 @@ def _piece_maker(
 
 def _plain(vocabulary: Vocabulary, controls: Mapping[str, int]) -> dict[str, int]:
     """Tokens that plain text may become."""
-    kinds = (TokenType.NORMAL, TokenType.USER_DEFINED, TokenType.BYTE)
-    types = vocabulary.types
-    plain = {token: i for i, token in enumerate(vocabulary.tokens) if types[i] in kinds}
-    return {token: i for token, i in plain.items() if token not in controls}
+    tokens = vocabulary.tokens
+    plain = dict(zip(tokens, range(len(tokens)), strict=True))
+    for token_id in vocabulary.ids(TokenType.UNKNOWN) + vocabulary.ids(TokenType.UNUSED):
+        del plain[tokens[token_id]]
+    for control in controls:
+        del plain[control]
+    return plain
 
 
 def _add_user_defined(
     encoder: tokenizers.Tokenizer, vocabulary: Vocabulary, controls: Mapping[str, int]
 ) -> None:
     """User-defined tokens are matched whole, before anything else sees the text."""
+    tokens = [vocabulary.tokens[i] for i in vocabulary.ids(TokenType.USER_DEFINED)]
     encoder.add_tokens(
-        [
-            AddedToken(token, normalized=False)
-            for token, kind in zip(vocabulary.tokens, vocabulary.types, strict=True)
-            if kind == TokenType.USER_DEFINED and token and token not in controls
-        ]
+        [AddedToken(token, normalized=False) for token in tokens if token and token not in controls]
     )
 
 
@@ -143,15 +142,13 @@ def _merges_by_score(vocabulary: Vocabulary) -> list[tuple[str, str]]:
     It joins whichever neighbours form the token of highest score; so every way to cut a
     token into two tokens is a merge, ranked by the score of the whole.
     """
-    tokens, types = vocabulary.tokens, vocabulary.types
-    normal = {token for token, kind in zip(tokens, types, strict=True) if kind == TokenType.NORMAL}
-    ranked = sorted(
-        (i for i, token in enumerate(tokens) if len(token) > 1 and token in normal),
-        key=lambda i: -vocabulary.scores[i],
-    )
+    ids = vocabulary.ids(TokenType.NORMAL)
+    ids.sort(key=vocabulary.scores.tolist().__getitem__, reverse=True)
+    ranked = [vocabulary.tokens[i] for i in ids]
+    normal = set(ranked)
     return [
         (left, right)
-        for token in map(tokens.__getitem__, ranked)
+        for token in ranked
         for cut in range(1, len(token))
         if (left := token[:cut]) in normal and (right := token[cut:]) in normal
     ]

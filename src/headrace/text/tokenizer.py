@@ -33,7 +33,7 @@ class Tokenizer:
         self._codec = codec
         self._pieces = _Pieces(codec)
         self._control_ids = frozenset(codec.controls.values())
-        self.vocab_size = codec.vocab_size
+        self.vocab_size = len(codec.tokens)
         self.bos_id = codec.bos_id
         self.eos_ids = codec.eos_ids
         self.add_bos = codec.add_bos
@@ -99,7 +99,7 @@ class Tokenizer:
 
     def token(self, token_id: int) -> str:
         """The token as the vocabulary writes it, "" for what is no id."""
-        return self._codec.tokens.get(token_id, "")
+        return self._codec.tokens[token_id] if 0 <= token_id < self.vocab_size else ""
 
     def is_control(self, token_id: int) -> bool:
         """Whether the token steers the model instead of being text."""
@@ -126,7 +126,7 @@ class _Pieces(dict[int, bytes]):
         self._codec = codec
 
     def __missing__(self, token_id: int) -> bytes:
-        if token_id not in self._codec.tokens:
+        if not 0 <= token_id < len(self._codec.tokens):
             return b""
         piece = self[token_id] = self._codec.piece(token_id)
         return piece

@@ -6,11 +6,12 @@ Keys and token types are those of the GGUF specification (ggml, docs/gguf.md,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.text.codec import TokenizerError
 
@@ -45,8 +46,8 @@ class Vocabulary:
     model: str
     pre: str
     tokens: list[str]
-    types: list[int]
-    scores: list[float]
+    types: NDArray[np.uint8]
+    scores: NDArray[np.float64]
     merges: list[str]
     special: dict[str, int]
     add_bos: bool | None
@@ -71,12 +72,22 @@ class Vocabulary:
             pre=_text(metadata, "tokenizer.ggml.pre"),
             tokens=tokens,
             types=_types(metadata, len(tokens)),
-            scores=_scores(metadata, len(tokens)) if model == "llama" else [],
+            scores=_scores(metadata, len(tokens)) if model == "llama" else np.empty(0),
             merges=_texts(metadata, _MERGES) if model == "gpt2" else [],
             special=_special_ids(metadata, len(tokens)),
             add_bos=_flag(metadata, "tokenizer.ggml.add_bos_token"),
             space_prefix=_flag(metadata, "tokenizer.ggml.add_space_prefix"),
         )
+
+    def contents(self) -> tuple[object, ...]:
+        """Everything in it, in a form that msgpack can write."""
+        fields = (self.tokens, self.types.tobytes(), self.scores.tobytes(), self.merges)
+        special = sorted(self.special.items())
+        return (self.model, self.pre, *fields, special, self.add_bos, self.space_prefix)
+
+    def ids(self, kind: TokenType) -> list[int]:
+        """Ids of the tokens of one type, in order."""
+        return np.flatnonzero(self.types == kind).tolist()
 
 
 def _text(metadata: Mapping[str, object], key: str, *, required: bool = False) -> str:
@@ -103,36 +114,41 @@ def _texts(metadata: Mapping[str, object], key: str) -> list[str]:
 
 
 def _numbers(
-    metadata: Mapping[str, object], key: str, count: int, kinds: set[type]
-) -> list[int | float] | None:
+    metadata: Mapping[str, object], key: str, count: int, kinds: str
+) -> NDArray[np.generic] | None:
+    """Values of a numeric array, None if absent. kinds: the numpy dtype kinds it may have."""
     value = metadata.get(key)
     if value is None:
         return None
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, Sequence) or not set(map(type, value)) <= kinds:
+    if not isinstance(value, np.ndarray | list | tuple):
         raise TokenizerError(f"{key} is {_found(value)}; it must be a list of numbers")
-    if len(value) != count:
-        raise TokenizerError(f"{key} has {len(value)} entries for {count} tokens")
-    return list(value)
+    try:
+        numbers = np.asarray(value)
+    except ValueError as error:  # lists of unequal length inside
+        raise TokenizerError(f"{key} is not a flat list of numbers") from error
+    if numbers.ndim != 1 or numbers.dtype.kind not in kinds:
+        raise TokenizerError(f"{key} is {_found(value)}; it must be a list of numbers")
+    if len(numbers) != count:
+        raise TokenizerError(f"{key} has {len(numbers)} entries for {count} tokens")
+    return numbers
 
 
-def _types(metadata: Mapping[str, object], count: int) -> list[int]:
-    types = _numbers(metadata, _TYPES, count, {int})
+def _types(metadata: Mapping[str, object], count: int) -> NDArray[np.uint8]:
+    types = _numbers(metadata, _TYPES, count, "iu")
     if types is None:
-        return [TokenType.NORMAL] * count
-    if unknown := set(types) - set(TokenType):
-        raise TokenizerError(f"{_TYPES} holds {min(unknown)}, which is no token type")
-    return [int(kind) for kind in types]
+        return np.full(count, TokenType.NORMAL, np.uint8)
+    if len(unknown := np.setdiff1d(types, list(TokenType))):
+        raise TokenizerError(f"{_TYPES} holds {unknown[0]}, which is no token type")
+    return types.astype(np.uint8)
 
 
-def _scores(metadata: Mapping[str, object], count: int) -> list[float]:
-    scores = _numbers(metadata, _SCORES, count, {int, float})
+def _scores(metadata: Mapping[str, object], count: int) -> NDArray[np.float64]:
+    scores = _numbers(metadata, _SCORES, count, "iuf")
     if scores is None:
         raise TokenizerError(f"{_SCORES} is missing; a 'llama' tokenizer merges by it")
-    if not np.isfinite(scores).all():
+    if not np.isfinite(values := scores.astype(np.float64)).all():
         raise TokenizerError(f"{_SCORES} holds a value that is not finite")
-    return scores
+    return values
 
 
 def _special_ids(metadata: Mapping[str, object], count: int) -> dict[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tokenizers.pre_tokenizers import ByteLevel
 
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.engine.output import Finish, Output
@@ -18,14 +19,33 @@ from headrace.fleet.errors import WorkerFailed
 from headrace.fleet.messages import Ready, Status
 from headrace.fleet.supervisor import Supervisor
 from headrace.fleet.worker import open_engine
+from tests.models.tiny import WIDTH, write_tiny
 
 from .conftest import PATIENCE
-from .tiny_gguf import CONTEXT, write_tiny_gguf
+
+CONTEXT = 256
+VOCABULARY = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
+NORMAL, CONTROL = 1, 3
 
 
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tiny_gguf(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+    """A two-layer Llama whose tokens are bytes."""
+    end = len(VOCABULARY) - 1
+    tokenizer = {
+        "tokens": VOCABULARY,
+        "token_type": [NORMAL] * end + [CONTROL],
+        "merges": ["a b"],
+        "pre": "gpt-2",
+        "eos_token_id": end,
+    }
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}
+    return write_tiny(
+        tmp_path_factory.mktemp("tiny") / "tiny.gguf",
+        "llama",
+        metadata=metadata | {"llama.context_length": CONTEXT},
+        extra={"token_embd.weight": (len(VOCABULARY), WIDTH)},
+    )
 
 
 def config(path: Path, **settings: object) -> WorkerConfig:

@@ -1,0 +1,33 @@
+"""Who is asking: the bearer key of a request."""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from headrace.access.errors import InvalidKey
+from headrace.access.principal import Principal
+from headrace.api.openai.errors import invalid_api_key, permission_denied
+from headrace.edge.exchange import exchange_of
+from headrace.edge.services import Keys
+
+INFERENCE = "inference"
+
+
+async def authenticate(scope: Scope, keys: Keys) -> Principal:
+    """The principal of the request's key, which must be allowed inference. Touches neither
+    the body nor anything behind the edge. Raises ApiError (401, 403)."""
+    scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key:
+        raise invalid_api_key(
+            "You didn't provide an API key. Send it in a header: 'Authorization: Bearer <key>'."
+        )
+    try:
+        principal = await keys.authenticate(key)
+    except InvalidKey:
+        raise invalid_api_key("Incorrect API key provided.") from None
+    exchange_of(scope).facts.update(tenant=principal.tenant, key_id=principal.key_id)
+    if INFERENCE not in principal.scopes:
+        raise permission_denied("This API key is not allowed to use models.")
+    return principal

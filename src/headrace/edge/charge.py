@@ -1,0 +1,82 @@
+"""What one HTTP request costs: opened before the work, closed before the last frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.access.principal import Principal
+from headrace.api.openai.usage import Usage, make_usage
+from headrace.dispatch.errors import Refused
+from headrace.edge.exchange import Exchange
+from headrace.edge.job import Job
+from headrace.edge.plan import Plan
+from headrace.edge.services import Books, ServedModel
+from headrace.ledger.charge import Ending, OpenCharge
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The charge of a job's request, whatever becomes of the job."""
+
+    books: Books
+    id: UUID
+    plan: Plan
+    job: Job
+    exchange: Exchange
+
+    async def open(self, principal: Principal, model: ServedModel) -> None:
+        self.exchange.facts.update(model=model.name, charge=str(self.id))
+        await self.books.open(
+            OpenCharge(
+                id=self.id,
+                tenant_id=principal.tenant_id,
+                key_id=principal.key_id,
+                request_id=self.exchange.id,
+                model=model.name,
+                model_version=model.version,
+            )
+        )
+
+    async def close(self) -> None:
+        """Write down what was generated and how it ended; committed when this returns."""
+        usage, ending = self.usage(), self.ending()
+        self.exchange.facts.update(
+            ending=ending,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+        )
+        await self.books.close(
+            self.id,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cached_tokens=usage.prompt_tokens_details.cached_tokens,
+            ending=ending,
+        )
+
+    def usage(self) -> Usage:
+        """Tokens so far. A prompt counts once for all its choices, and only if one of them
+        got a place; a request that failed by our fault before its first token counts nothing.
+        """
+        choices, step = self.job.choices, self.plan.per_prompt
+        completion = sum(choice.completion_tokens for choice in choices)
+        if self.job.fault is not None and completion == 0:
+            return make_usage(0, 0, 0)
+        prompt = cached = 0
+        for first in range(0, len(choices), step):
+            group = choices[first : first + step]
+            if any(choice.running is not None for choice in group):
+                prompt += len(group[0].request.prompt)
+            if group[0].finish is not None:
+                cached += group[0].finish.cached_tokens
+        return make_usage(prompt, completion, cached)
+
+    def ending(self) -> Ending:
+        """How the request ended as a whole."""
+        if self.job.fault is not None:
+            return "rejected" if isinstance(self.job.fault, Refused) else "error"
+        reasons = {c.finish.reason if c.finish else "cancelled" for c in self.job.choices}
+        for reason in ("cancelled", "length"):
+            if reason in reasons:
+                return reason
+        return "stop"

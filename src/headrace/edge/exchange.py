@@ -1,0 +1,34 @@
+"""One HTTP exchange as its log line tells it, and the way to find it from anywhere inside."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass, field
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+_ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(slots=True)
+class Exchange:
+    """id: what x-request-id says. facts: what the log line will tell beside the usual; never
+    a key, a prompt or an output."""
+
+    id: str
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+def begin_exchange(scope: Scope) -> Exchange:
+    """Give the request an exchange, under the caller's x-request-id if that is a decent one."""
+    offered = Headers(scope=scope).get("x-request-id", "")
+    accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
+    exchange = scope["headrace"] = Exchange(accepted)
+    return exchange
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    found: Exchange = scope["headrace"]
+    return found

@@ -1,0 +1,98 @@
+"""All generations of one HTTP request: placed, read and ended together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.edge.services import Places, Running
+from headrace.engine.output import Finish, Output
+from headrace.engine.request import GenerationRequest
+
+
+class EngineFault(Exception):
+    """The engine ended a generation with an error; the message is its sentence."""
+
+
+class Sink(Protocol):
+    """Where a job's outputs go."""
+
+    async def placed(self) -> None:
+        """A generation has its place; called once for each."""
+        ...
+
+    async def deliver(self, index: int, output: Output) -> None:
+        """More of choice `index`; the last one of a choice carries its `finish`."""
+        ...
+
+
+@dataclass(slots=True)
+class Choice:
+    """One generation and what is known of it so far. completion_tokens: seen so far, and
+    exact once `finish` is there."""
+
+    request: GenerationRequest
+    running: Running | None = None
+    finish: Finish | None = None
+    completion_tokens: int = 0
+
+    def note(self, output: Output) -> None:
+        self.completion_tokens += len(output.tokens)
+        if output.finish is not None:
+            self.finish = output.finish
+            self.completion_tokens = output.finish.completion_tokens
+
+
+class Job:
+    """Runs the generations of a request side by side.
+
+    The first fault ends all of them. `cancel` stops the work, wherever it is, and lets `run`
+    return with the counts of what was generated until then.
+    """
+
+    def __init__(self, places: Places, requests: Sequence[GenerationRequest]) -> None:
+        self.choices = [Choice(request) for request in requests]
+        self._places = places
+        self.fault: Exception | None = None  # the first one
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self, sink: Sink) -> None:
+        """Until the last generation has ended. Raises the first fault: what `place` or the
+        sink raised, or EngineFault."""
+        self._tasks = [
+            asyncio.create_task(self._follow(index, sink)) for index in range(len(self.choices))
+        ]
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            self.cancel()
+        if self.fault is not None:
+            raise self.fault
+
+    def cancel(self) -> None:
+        """Stop what runs and give up what waits. Safe to call again, and after the end."""
+        for choice, task in zip(self.choices, self._tasks, strict=True):
+            if choice.finish is not None:
+                continue
+            if choice.running is None:
+                task.cancel()
+            else:
+                choice.running.cancel()
+
+    async def _follow(self, index: int, sink: Sink) -> None:
+        try:
+            await self._generate(self.choices[index], index, sink)
+        except Exception as fault:
+            self.fault = self.fault or fault
+            self.cancel()
+
+    async def _generate(self, choice: Choice, index: int, sink: Sink) -> None:
+        choice.running = await self._places.place(choice.request)
+        await sink.placed()
+        async for output in choice.running:
+            choice.note(output)
+            await sink.deliver(index, output)
+        if choice.finish is not None and choice.finish.reason == "error":
+            raise EngineFault(choice.finish.error or "no reason was given")

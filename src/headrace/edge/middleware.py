@@ -1,0 +1,60 @@
+"""Around every request: its id, its log line, and an answer when something breaks."""
+
+from __future__ import annotations
+
+import time
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.api.openai.errors import internal_error
+from headrace.edge.exchange import begin_exchange
+from headrace.edge.responses import error_response
+
+log = structlog.get_logger("headrace.edge")
+
+CLIENT_GONE = 499
+"""What the log shows where the client left before there was a status."""
+
+
+class ExchangeMiddleware:
+    """Pure ASGI: a stream pays one comparison per chunk for it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = begin_exchange(scope)
+        status = CLIENT_GONE
+        started = time.perf_counter()
+
+        async def send_with_id(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [
+                    *message.get("headers", ()),
+                    (b"x-request-id", exchange.id.encode()),
+                ]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_id)
+        except Exception:
+            log.exception("request_failed", request_id=exchange.id, path=scope["path"])
+            if status != CLIENT_GONE:
+                raise  # the head is sent: all that is left is to cut the connection
+            await error_response(internal_error(exchange.id))(scope, receive, send_with_id)
+        finally:
+            log.info(
+                "request",
+                request_id=exchange.id,
+                method=scope["method"],
+                path=scope["path"],
+                status=status,
+                ms=round((time.perf_counter() - started) * 1000, 1),
+                **exchange.facts,
+            )

@@ -1,0 +1,223 @@
+"""From a request in an API's words to generations: render, tokenise, and see that it fits."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+from headrace.access.principal import Principal
+from headrace.api.openai.answer import Answer, Head
+from headrace.api.openai.chat import ChatRequest
+from headrace.api.openai.chat_answer import ChatAnswer
+from headrace.api.openai.completion_answer import CompletionAnswer
+from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
+from headrace.api.openai.errors import context_length_exceeded, invalid_request, model_not_found
+from headrace.api.openai.parameters import GenerationParameters
+from headrace.edge.services import Decoder, Prompts, ServedModel
+from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.text.template import TemplateError
+
+INLINE_CHARACTERS = 4096
+"""Longer texts are tokenised on a thread of their own, so that no stream waits for them."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to generate and how to answer. generations: the choices of each prompt in turn,
+    `per_prompt` of them."""
+
+    generations: list[GenerationRequest]
+    per_prompt: int
+    answer: Answer
+    stream: bool
+    include_usage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """A tokenised prompt and how many tokens may follow it."""
+
+    ids: list[int]
+    max_tokens: int
+
+
+class Planner:
+    """Raises ApiError or BodyError for everything that can be refused before a queue or the
+    engine is touched."""
+
+    def __init__(
+        self, model: ServedModel, prompts: Prompts, decoder: Decoder, workers: ThreadPoolExecutor
+    ) -> None:
+        self._model = model
+        self._prompts = prompts
+        self._decoder = decoder
+        self._workers = workers
+
+    async def chat(self, request: ChatRequest, id: UUID, principal: Principal, room: int) -> Plan:
+        """room: tokens a sequence may have, prompt and completion together."""
+        self._check_model(request.model)
+        messages = request.conversation()
+        size = sum(len(message["content"]) for message in messages)
+        try:
+            ids = await self._aside(size, lambda: self._prompts.chat(messages))
+        except TemplateError as error:
+            raise invalid_request(
+                f"The model's chat template refuses these messages: {error}", "messages"
+            ) from None
+        limit, limit_param = request.token_limit, request.token_limit_param
+        prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
+        return Plan(
+            generations=self._generations(request, request.alternatives, [prompt], id, principal),
+            per_prompt=request.n,
+            answer=ChatAnswer(self._head(id, "chatcmpl"), include_usage=request.include_usage),
+            stream=request.stream,
+            include_usage=request.include_usage,
+        )
+
+    async def completion(
+        self, request: CompletionRequest, id: UUID, principal: Principal, room: int
+    ) -> Plan:
+        """As `chat`."""
+        self._check_model(request.model)
+        sized: list[Sized] = []
+        for param, prompt in request.prompts():
+            ids = await self._completion_ids(prompt, param)
+            params = (param, "max_tokens")
+            sized.append(
+                _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
+            )
+        return Plan(
+            generations=self._generations(request, request.logprobs, sized, id, principal),
+            per_prompt=request.n,
+            answer=CompletionAnswer(
+                self._head(id, "cmpl"),
+                include_usage=request.include_usage,
+                echoes=self._echoes(request),
+            ),
+            stream=request.stream,
+            include_usage=request.include_usage,
+        )
+
+    async def _completion_ids(self, prompt: Prompt, param: str) -> list[int]:
+        if not isinstance(prompt, str):
+            self._check_ids(prompt, param)
+            return prompt
+        ids = await self._aside(len(prompt), lambda: self._prompts.completion(prompt))
+        if not ids and self._decoder.bos_id is not None:
+            return [self._decoder.bos_id]
+        if not ids:
+            raise invalid_request(
+                f"Invalid '{param}': it is empty, and this model has no token to begin with.", param
+            )
+        return ids
+
+    def _echoes(self, request: CompletionRequest) -> list[str]:
+        if not request.echo:
+            return []
+        texts = [
+            prompt if isinstance(prompt, str) else self._decoder.decode(prompt)
+            for _, prompt in request.prompts()
+        ]
+        return [text for text in texts for _ in range(request.n)]
+
+    def _check_model(self, name: str) -> None:
+        if name != self._model.name:
+            raise model_not_found(name)
+
+    def _check_ids(self, ids: Collection[int], param: str) -> None:
+        size = self._model.vocab_size
+        highest = max(ids, default=0)
+        if highest >= size:
+            raise invalid_request(
+                f"Invalid '{param}': token id {highest} is outside the vocabulary of {size}.", param
+            )
+
+    def _generations(
+        self,
+        request: GenerationParameters,
+        logprobs: int | None,
+        prompts: list[Sized],
+        id: UUID,
+        principal: Principal,
+    ) -> list[GenerationRequest]:
+        self._check_ids(request.stop_token_ids, "stop_token_ids")
+        self._check_ids(request.logit_bias, "logit_bias")
+        seed = random.getrandbits(63) if request.seed is None else request.seed
+        arrival = time.time()
+        generations: list[GenerationRequest] = []
+        for prompt in prompts:
+            if request.min_tokens > prompt.max_tokens:
+                raise invalid_request(
+                    f"Invalid 'min_tokens': it is more than the {prompt.max_tokens} tokens "
+                    "that may be generated.",
+                    "min_tokens",
+                )
+            for choice in range(request.n):
+                generations.append(
+                    GenerationRequest(
+                        id=f"{id.hex}-{len(generations)}",
+                        prompt=prompt.ids,
+                        sampling=_sampling(request, logprobs, seed, choice),
+                        stopping=_stopping(request, prompt.max_tokens),
+                        namespace=str(principal.tenant_id),
+                        arrival=arrival,
+                    )
+                )
+        return generations
+
+    def _head(self, id: UUID, prefix: str) -> Head:
+        model = self._model
+        return Head(f"{prefix}-{id.hex}", int(time.time()), model.name, model.fingerprint)
+
+    async def _aside(self, size: int, work: Callable[[], T]) -> T:
+        if size <= INLINE_CHARACTERS:
+            return work()
+        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+
+
+def _fit(
+    ids: list[int], asked: int | None, room: int, *, default: int, params: tuple[str, str]
+) -> Sized:
+    """How many tokens may follow the prompt: what was asked, which must fit, or as much of
+    the default as does. At least one must. params: the prompt's field and the limit's."""
+    rest = room - len(ids)
+    if rest < (asked or 1):
+        param = params[0] if rest < 1 else params[1]
+        raise context_length_exceeded(room, len(ids), asked or 1, param)
+    return Sized(ids, min(default, rest) if asked is None else asked)
+
+
+def _sampling(
+    request: GenerationParameters, logprobs: int | None, seed: int, choice: int
+) -> SamplingParams:
+    return SamplingParams(
+        temperature=request.temperature,
+        top_p=request.top_p,
+        top_k=max(request.top_k, 0),
+        min_p=request.min_p,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        repetition_penalty=request.repetition_penalty,
+        logit_bias=request.logit_bias,
+        seed=seed,
+        choice=choice,
+        logprobs=logprobs,
+    )
+
+
+def _stopping(request: GenerationParameters, max_tokens: int) -> StopConditions:
+    return StopConditions(
+        max_tokens=max_tokens,
+        min_tokens=request.min_tokens,
+        stop=request.stops,
+        stop_token_ids=tuple(request.stop_token_ids),
+        ignore_eos=request.ignore_eos,
+    )

@@ -1,0 +1,67 @@
+"""JSON responses, and the answers to what went wrong."""
+
+from __future__ import annotations
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headrace.api.body import BodyError
+from headrace.api.openai.errors import (
+    ApiError,
+    engine_failed,
+    internal_error,
+    invalid_request,
+    method_not_allowed,
+    not_found,
+    overloaded,
+    unavailable,
+)
+from headrace.dispatch.errors import Overloaded, Refused
+from headrace.edge.exchange import exchange_of
+from headrace.edge.job import EngineFault
+
+EXPECTED_FAULTS = (ApiError, BodyError, Refused, EngineFault)
+"""Faults that have an answer of their own; any other is a fault of ours."""
+
+
+def json_response(body: object, status: int = 200) -> Response:
+    content = body if isinstance(body, bytes) else msgspec.json.encode(body)
+    return Response(content, status, media_type="application/json")
+
+
+def error_response(error: ApiError) -> Response:
+    return Response(error.body(), error.status, error.headers, media_type="application/json")
+
+
+def as_api_error(fault: Exception, request_id: str) -> ApiError:
+    """What a caller is told of a fault; no more than the request's id if it is not expected."""
+    match fault:
+        case ApiError():
+            return fault
+        case BodyError():
+            return invalid_request(fault.message, fault.param)
+        case Overloaded():
+            return overloaded(fault.reason, str(fault), fault.retry_after)
+        case Refused():
+            return unavailable(fault.reason, str(fault), fault.retry_after)
+        case EngineFault():
+            return engine_failed(str(fault))
+        case _:
+            return internal_error(request_id)
+
+
+async def answer_fault(request: Request, fault: Exception) -> Response:
+    """Exception handler of the application for EXPECTED_FAULTS."""
+    return error_response(as_api_error(fault, exchange_of(request.scope).id))
+
+
+async def answer_router(request: Request, refusal: Exception) -> Response:
+    """Exception handler for what the router refuses: unknown paths and wrong methods."""
+    assert isinstance(refusal, HTTPException)
+    path = request.url.path
+    if refusal.status_code == 405:
+        allowed = (refusal.headers or {}).get("Allow", "")
+        return error_response(method_not_allowed(request.method, path, allowed))
+    return error_response(not_found(path))

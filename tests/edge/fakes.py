@@ -1,0 +1,352 @@
+"""The edge with all its rooms behind it and a model that says what a test wants.
+
+Dispatcher, engine, scheduler and text pipeline are the real ones; only the forward pass, the
+process border, the tokenizer (a token is a byte) and the database are not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import httpx
+import msgspec
+import numpy as np
+import uvicorn
+
+from headrace.access.errors import InvalidKey
+from headrace.access.principal import Principal
+from headrace.dispatch.dispatcher import Dispatcher
+from headrace.edge.app import create_app
+from headrace.edge.services import ServedModel, Services
+from headrace.engine.blocks import BlockPool
+from headrace.engine.loop import Engine
+from headrace.engine.request import GenerationRequest
+from headrace.engine.runner import ModelRunner
+from headrace.engine.scheduler import Scheduler
+from headrace.fleet.errors import WorkerUnavailable
+from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.messages import Ready, Status
+from headrace.fleet.supervisor import WorkerStatus
+from headrace.ledger.charge import OpenCharge
+from headrace.ops.backend import BLOCK_SIZE
+from headrace.text.pipeline import TextPipeline
+from headrace.text.template import TemplateError
+from tests.engine.fakes import FakeExecutable
+
+KEY = "hr-test_secret"
+MODEL = "tiny"
+AUTH = {"authorization": f"Bearer {KEY}"}
+CONTEXT = 512
+BLOCKS = 256
+EOS, BOS, TURN = 256, 257, 258
+VOCAB = 260
+
+
+class Bytes:
+    """Tokenizer and prompt builder at once: a token is a byte of UTF-8; three are control."""
+
+    eos_ids = frozenset({EOS})
+    bos_id: int | None = BOS
+
+    def piece(self, token_id: int) -> bytes:
+        return bytes([token_id]) if token_id < 256 else b""
+
+    def decode(self, ids: list[int]) -> str:
+        return b"".join(map(self.piece, ids)).decode(errors="replace")
+
+    def completion(self, text: str) -> list[int]:
+        return list(text.encode())
+
+    def chat(self, messages: list[dict[str, str]]) -> list[int]:
+        if any("RAISE" in message["content"] for message in messages):
+            raise TemplateError("roles must alternate")
+        turns = [f"<{m['role']}>{m['content']}</>".encode() for m in messages]
+        return [BOS, *b"".join(turns), TURN]
+
+
+def tokens_of(text: str | bytes, eos: bool = True) -> list[int]:
+    raw = text.encode() if isinstance(text, str) else text
+    return [*raw, *([EOS] if eos else [])]
+
+
+class ScriptedModel:
+    """Logits by which a greedy draw follows `script`, whatever the prompt; then letters go on
+    for ever. margin: how far ahead of all others the scripted token is."""
+
+    def __init__(self) -> None:
+        self.script: list[int] = []
+        self.prompts: list[list[int]] = []
+        self.margin = 40.0
+
+    def __call__(self, history: list[int]) -> Any:
+        said = len(history) - max(
+            (len(p) for p in self.prompts if history[: len(p)] == p), default=0
+        )
+        token = self.script[said] if said < len(self.script) else ord("a") + said % 26
+        return np.where(np.arange(VOCAB) == token, self.margin, 0).astype(np.float32)
+
+
+class LocalSupervisor:
+    """`fleet.supervisor.Supervisor` without a process: the engine steps on the event loop.
+
+    pace: seconds between steps. paused: no step is made while it is set.
+    """
+
+    def __init__(self, max_sequences: int = 32) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self.model = ScriptedModel()
+        self.pace = 0.0
+        self.paused = False
+        self.capacity = max_sequences
+        self._executable = FakeExecutable(BLOCKS, self.model)
+        text = Bytes()
+        self.engine = Engine(
+            ModelRunner(
+                self._executable, max_sequences=max_sequences, max_step_tokens=64, max_blocks=BLOCKS
+            ),
+            Scheduler(
+                BlockPool(BLOCKS),
+                max_sequences=max_sequences,
+                max_step_tokens=64,
+                context_length=CONTEXT,
+            ),
+            text,
+            lambda stop: TextPipeline(text, stop),
+            vocab_size=VOCAB,
+        )
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.steps = 0
+        self._stepped = asyncio.Condition()
+
+    @property
+    def live(self) -> int:
+        return len(self._mailboxes)
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._work())
+        self.on_change()
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def submit(self, request: GenerationRequest) -> Mailbox:
+        self.model.prompts.append(request.prompt)
+        mailbox = self._mailboxes[request.id] = Mailbox(request)
+        self.engine.submit(request)
+        return mailbox
+
+    def cancel(self, request_id: str) -> None:
+        self.engine.cancel(request_id)
+
+    def die(self, reason: str = "the engine process is gone: killed by SIGKILL") -> None:
+        """What becomes of live requests when a worker dies."""
+        for id, mailbox in list(self._mailboxes.items()):
+            self.engine.cancel(id)
+            mailbox.end("error", reason)
+        self._mailboxes.clear()
+        self.on_change()
+
+    async def probe(self, timeout: float) -> Status:
+        if not self.capacity:
+            raise WorkerUnavailable("no engine is running")
+        reading = msgspec.structs.asdict(self.engine.status())
+        return Status(nonce=1, **reading)
+
+    def status(self) -> WorkerStatus:
+        ready = Ready(
+            model=MODEL,
+            version="v1",
+            isa="scalar",
+            threads=1,
+            blocks=BLOCKS,
+            max_sequences=self.capacity,
+            context_length=min(CONTEXT, BLOCKS * BLOCK_SIZE),
+            pid=1,
+        )
+        state = "ready" if self.capacity else "starting"
+        return WorkerStatus(state, ready if self.capacity else None, 1, 0, None)
+
+    async def reach(self, steps: int) -> None:
+        """Wait until that many steps were made."""
+        async with self._stepped:
+            await self._stepped.wait_for(lambda: self.steps >= steps)
+
+    async def _work(self) -> None:
+        while True:
+            await asyncio.sleep(self.pace)
+            if self.paused or not self.engine.has_work:
+                await asyncio.sleep(0.001)
+                continue
+            self.steps += 1
+            for output in self.engine.step():
+                mailbox = self._mailboxes.get(output.id)
+                if mailbox is not None:
+                    mailbox.put(output)
+                    if output.finish is not None:
+                        del self._mailboxes[output.id]
+            self.on_change()
+            async with self._stepped:
+                self._stepped.notify_all()
+
+
+class Keyring:
+    """`access.authenticator.Authenticator` with fixed keys."""
+
+    async def authenticate(self, raw_key: str) -> Principal:
+        scopes = {KEY: "inference", "hr-admin_secret": "admin"}.get(raw_key)
+        if scopes is None:
+            raise InvalidKey(raw_key)
+        return Principal("t1", "acme", "test", frozenset({scopes}))
+
+
+@dataclass
+class Book:
+    """`ledger.ledger.Ledger` in memory; closing twice or unopened is a failure."""
+
+    opened: dict[UUID, OpenCharge] = field(default_factory=dict)
+    closed: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+
+    async def open(self, charge: OpenCharge) -> None:
+        assert charge.id not in self.opened
+        self.opened[charge.id] = charge
+
+    async def close(self, charge_id: UUID, **counts: Any) -> None:
+        assert charge_id in self.opened
+        assert charge_id not in self.closed
+        self.closed[charge_id] = counts
+
+    def last(self) -> dict[str, Any]:
+        return list(self.closed.values())[-1]
+
+
+class World:
+    """The service in one piece. Use as an async context manager."""
+
+    def __init__(self, max_sequences: int = 32, **options: Any) -> None:
+        self.supervisor = LocalSupervisor(max_sequences)
+        dispatch = {k: options.pop(k) for k in ("max_queue",) if k in options}
+        self.dispatcher = Dispatcher(self.supervisor, **dispatch)  # type: ignore[arg-type]
+        self.books = Book()
+        self.text = Bytes()
+        model = ServedModel(
+            name=MODEL,
+            version="v1",
+            created=1,
+            context_length=CONTEXT,
+            vocab_size=VOCAB,
+            fingerprint="fp_test",
+        )
+        self.services = Services(
+            model=model,
+            prompts=self.text,
+            decoder=self.text,
+            places=self.dispatcher,
+            keys=Keyring(),
+            books=self.books,
+            max_choices=16,
+            **options,
+        )
+        self.app = create_app(self.services)
+        self.http = httpx.AsyncClient(
+            transport=httpx.ASGITransport(self.app), base_url="http://edge", headers=AUTH
+        )
+
+    async def __aenter__(self) -> World:
+        await self.dispatcher.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.aclose()
+        await self.supervisor.stop()
+
+    def say(self, text: str | bytes, *, eos: bool = True) -> None:
+        """What the model answers from now on."""
+        self.supervisor.model.script = tokens_of(text, eos)
+
+    async def chat(self, **fields: Any) -> httpx.Response:
+        body = {"model": MODEL, "messages": [{"role": "user", "content": "Say ok."}], **fields}
+        return await self.http.post("/v1/chat/completions", json=body)
+
+    async def complete(self, **fields: Any) -> httpx.Response:
+        body = {"model": MODEL, "prompt": "one two", **fields}
+        return await self.http.post("/v1/completions", json=body)
+
+    async def idle(self) -> None:
+        """Wait until nothing is queued, runs or holds a block, and every charge is closed."""
+        async with asyncio.timeout(10):
+            while True:
+                status, engine = self.dispatcher.status(), self.supervisor.engine.status()
+                busy = status.queued + status.running + engine.running + engine.waiting
+                if not busy and len(self.books.closed) == len(self.books.opened):
+                    break
+                await asyncio.sleep(0.002)
+        assert engine.blocks_free + engine.blocks_cached == engine.blocks_total
+
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """Serve on a loopback port by the real server; its base URL."""
+        config = uvicorn.Config(self.app, port=0, log_level="error", access_log=False)
+        server = uvicorn.Server(config)
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        task = asyncio.create_task(server.serve())
+        while not server.started:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.should_exit = server.force_exit = True
+            await task
+
+
+def events(response: httpx.Response) -> list[Any]:
+    """The data of a stream's events, which must be well formed and end with [DONE]."""
+    assert response.status_code == 200, response.text
+    frames = response.content.decode("utf-8", "strict").split("\n\n")
+    assert frames.pop() == ""
+    data = [frame.removeprefix("data: ") for frame in frames if not frame.startswith(":")]
+    assert data.pop() == "[DONE]"
+    return [msgspec.json.decode(line) for line in data]
+
+
+def joined(chunks: list[Any], index: int = 0) -> str:
+    """The text of one choice of a stream."""
+    choices = [c for chunk in chunks for c in chunk["choices"] if c["index"] == index]
+    return "".join(c["delta"].get("content", "") if "delta" in c else c["text"] for c in choices)
+
+
+def reasons(chunks: list[Any]) -> dict[int, str]:
+    """finish_reason by index; there must be one for each."""
+    found = [
+        (choice["index"], choice["finish_reason"])
+        for chunk in chunks
+        for choice in chunk["choices"]
+        if choice["finish_reason"] is not None
+    ]
+    assert len(found) == len(dict(found))
+    return dict(found)
+
+
+def text_of(body: Any, index: int = 0) -> str:
+    choice = body["choices"][index]
+    assert choice["index"] == index
+    text: str = choice["message"]["content"] if "message" in choice else choice["text"]
+    return text
+
+
+def error_of(response: httpx.Response, status: int) -> Any:
+    """The error of a refusal, which must be JSON with exactly OpenAI's four fields."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert set(body) == {"error"}
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    return body["error"]

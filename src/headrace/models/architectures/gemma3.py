@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from headrace.models.architectures.hyperparameters import MAX_CONTEXT, Hyperparameters, Sizes
+from headrace.models.architectures.hyperparameters import (
+    MAX_CONTEXT,
+    MAX_LAYERS,
+    Hyperparameters,
+    Sizes,
+)
 from headrace.models.architectures.layers import (
     EMBEDDING,
     attention,
@@ -33,7 +38,7 @@ def _decoder(keys: Hyperparameters, sizes: Sizes, tensors: Container[str]) -> It
     # Scaling for long contexts touches only the layers that see them.
     local = Rope(keys.number("rope.freq_base_swa", 10000.0), everywhere.dims, interleaved=False)
     window = keys.integer("attention.sliding_window", 1, MAX_CONTEXT)
-    period = keys.integer("attention.sliding_window_pattern", 1, sizes.layers, default=6)
+    period = keys.integer("attention.sliding_window_pattern", 1, MAX_LAYERS, default=6)
     scale = _attention_scale(sizes)
     yield Embed("x", EMBEDDING, sizes.width**0.5)
     for layer in range(sizes.layers):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, config, models
+from headrace.cli import bench, chat, config, models
 from headrace.cli.output import CommandError
 from headrace.settings import SettingsError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 app.command()(config.config)
 app.add_typer(models.app, name="models")
+app.command()(chat.chat)
 app.command()(bench.bench)
 
 

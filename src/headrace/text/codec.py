@@ -25,9 +25,9 @@ class Codec:
     tokens: by id, as the file writes them; "" where an id has no token.
     piece: id -> the bytes the token stands for, b"" for control tokens.
     controls: text of a control token -> its id; matchers: how each is found in text.
-    eos_ids: every id that ends a turn. leading_space: encoding puts a space before text, so
-    decoding a whole text takes one away. contents: what the fingerprint is
-    taken over, canonical.
+    eos_id: the end the file declares; eos_ids: every id that ends a turn. leading_space:
+    encoding puts a space before text, so decoding a whole text takes one away. contents: what
+    the fingerprint is taken over, canonical.
     """
 
     start: tokenizers.Tokenizer
@@ -37,6 +37,7 @@ class Codec:
     controls: Mapping[str, int]
     matchers: Sequence[AddedToken]
     bos_id: int | None
+    eos_id: int | None
     eos_ids: frozenset[int]
     add_bos: bool
     leading_space: bool

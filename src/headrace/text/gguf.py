@@ -37,6 +37,7 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         controls=controls,
         matchers=[AddedToken(text, normalized=False) for text in controls if text],
         bos_id=vocabulary.special.get("bos"),
+        eos_id=vocabulary.special.get("eos"),
         eos_ids=_eos_ids(vocabulary, controls),
         add_bos=adds_bos if vocabulary.add_bos is None else vocabulary.add_bos,
         leading_space=leading_space,

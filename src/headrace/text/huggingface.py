@@ -44,7 +44,8 @@ def _codec(data: _Json, config: _Json) -> Codec:
     bos = _begin(data.get("post_processor"))
     add_bos = config.get("add_bos_token", bos is not None)
     bos_id = controls.get(bos or _content(config.get("bos_token")) or "")
-    ends = (_content(config.get("eos_token")) or "", *TURN_ENDS)
+    eos_id = controls.get(_content(config.get("eos_token")) or "")
+    ends = {eos_id, *map(controls.get, TURN_ENDS)}
     decoder = _Decoder.read(data["decoder"])
     tokens = _tokens(model["vocab"], added)
     start = _encoder(data, controls)
@@ -56,7 +57,8 @@ def _codec(data: _Json, config: _Json) -> Codec:
         controls=controls,
         matchers=[_matcher(token) for token in added if token["special"]],
         bos_id=bos_id,
-        eos_ids=frozenset(controls[text] for text in ends if text in controls),
+        eos_id=eos_id,
+        eos_ids=frozenset(i for i in ends if i is not None),
         add_bos=bool(add_bos) and bos_id is not None,
         leading_space=decoder.strips_space,
         contents=(json.dumps(data, sort_keys=True), bos_id, add_bos),

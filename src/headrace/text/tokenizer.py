@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -26,7 +26,8 @@ class Tokenizer:
     GIL and takes time linear in the text. Safe to use from many threads.
 
     vocab_size: one more than the largest id. bos_id: the token that begins a text, if any;
-    add_bos: whether the model wants it. eos_ids: every id that ends a turn.
+    add_bos: whether the model wants it. eos_ids: every id that ends a turn. bos_token,
+    eos_token: the texts of the declared ones, "" where there is none.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -37,6 +38,8 @@ class Tokenizer:
         self.bos_id = codec.bos_id
         self.eos_ids = codec.eos_ids
         self.add_bos = codec.add_bos
+        self.bos_token = "" if codec.bos_id is None else codec.tokens[codec.bos_id]
+        self.eos_token = "" if codec.eos_id is None else codec.tokens[codec.eos_id]
 
     @classmethod
     def from_gguf(cls, metadata: Mapping[str, object]) -> Tokenizer:
@@ -55,38 +58,38 @@ class Tokenizer:
         """
         return cls(huggingface_codec(path))
 
-    def encode(self, text: str, *, special: bool = False) -> list[int]:
+    def encode(self, text: str, *, special: bool = False, without: str = "") -> list[int]:
         """Token ids of text, without a BOS.
 
         special: texts of control tokens become control tokens; else they stay plain text.
-        Raises UnicodeEncodeError (a ValueError) if text holds lone surrogates.
+        without: a character to take out, after control tokens were found and before the rest
+        is encoded. Raises UnicodeEncodeError (a ValueError) if text holds lone surrogates.
         """
-        if not special:
-            return list(self._codec.start.encode(text, add_special_tokens=False).ids)
         ids: list[int] = []
-        for part in self.split(text):
-            ids += [part] if isinstance(part, int) else self.encode_part(part, first=not ids)
-        return ids
+        end = 0
+        for start, stop, control in self.controls_in(text) if special else ():
+            ids += self._plain(text[end:start], without, first=not ids)
+            ids.append(control)
+            end = stop
+        return ids + self._plain(text[end:], without, first=not ids)
 
-    def encode_part(self, text: str, *, first: bool) -> list[int]:
-        """Token ids of plain text that begins a prompt or follows a control token."""
+    def _plain(self, text: str, without: str, *, first: bool) -> list[int]:
+        """Ids of text that begins a prompt (first) or follows a control token."""
+        if without:
+            text = text.replace(without, "")
+        if not text:
+            return []
         encoder = self._codec.start if first else self._codec.middle
         return list(encoder.encode(text, add_special_tokens=False).ids)
 
-    def split(self, text: str) -> Iterator[str | int]:
-        """Text cut at its control tokens: plain parts (not empty) and control ids, in order.
+    def controls_in(self, text: str) -> list[tuple[int, int, int]]:
+        """Control tokens written in text: (start, stop, id), in order and apart.
 
         Of overlapping matches the leftmost counts, of several there the longest.
         """
         found = self._scanner.encode(text, add_special_tokens=False)
-        end = 0
-        for token_id, (start, stop) in zip(found.ids, found.offsets, strict=True):
-            if end < start:
-                yield text[end:start]
-            yield token_id
-            end = stop
-        if end < len(text):
-            yield text[end:]
+        spans = zip(found.offsets, found.ids, strict=True)
+        return [(start, stop, token_id) for (start, stop), token_id in spans]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of a whole sequence; bytes that are not UTF-8 become U+FFFD."""

@@ -1,0 +1,85 @@
+"""Conversations and texts to the token ids a model is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message
+from headrace.text.tokenizer import Tokenizer
+
+# A noncharacter (Unicode 23.7: for internal use, never in interchanged text). It breaks up the
+# texts of control tokens while a template is rendered and is gone before text is encoded.
+_BREAK = "\ufdd0"
+
+
+class PromptBuilder:
+    """Builds prompts in which users' text is only ever text.
+
+    Texts of control tokens inside what users sent are broken up before the template sees
+    them; in the rendered prompt only unbroken ones, which the template wrote, become control
+    tokens. U+FDD0 is removed from users' text. Safe to use from many threads.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+        self._tokenizer = tokenizer
+        self._template = template
+
+    @classmethod
+    def for_model(cls, tokenizer: Tokenizer, template: str | None) -> PromptBuilder:
+        """With the model's own template source, or plain turns if it has none.
+
+        Raises TemplateError if the source is no template.
+        """
+        special = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
+        return cls(tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special))
+
+    def chat(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **variables: object,
+    ) -> list[int]:
+        """Prompt of a conversation, with a BOS where the model wants one.
+
+        Raises TemplateError if the template refuses the messages.
+        """
+        rendered = self._template.render(
+            self._broken(messages),
+            add_generation_prompt=add_generation_prompt,
+            tools=self._broken(tools),
+            **self._broken(variables),
+        )
+        return self._with_bos(self._tokenizer.encode(rendered, special=True, without=_BREAK))
+
+    def completion(self, text: str) -> list[int]:
+        """Prompt of a bare text, all of it plain, with a BOS where the model wants one."""
+        return self._with_bos(self._tokenizer.encode(text))
+
+    def _with_bos(self, ids: list[int]) -> list[int]:
+        bos = self._tokenizer.bos_id
+        if not self._tokenizer.add_bos or bos is None or ids[:1] == [bos]:
+            return ids
+        return [bos, *ids]
+
+    def _broken(self, value: Any) -> Any:
+        """The same JSON value with every text in it, keys included, broken up."""
+        if isinstance(value, str):
+            return self._broken_text(value)
+        if isinstance(value, Mapping):
+            return {self._broken(key): self._broken(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._broken(item) for item in value]
+        return value
+
+    def _broken_text(self, text: str) -> str:
+        """Breaks after every character of a control token, so that none that overlaps it
+        stays whole either."""
+        text = text.replace(_BREAK, "")
+        parts, end = [], 0
+        for start, stop, _ in self._tokenizer.controls_in(text):
+            parts += [text[end:start], *(character + _BREAK for character in text[start:stop])]
+            end = stop
+        return "".join([*parts, text[end:]])

@@ -455,6 +455,7 @@ async def test_ms_06_unsupported_reasoning_effort_is_refused(world: World) -> No
     response = await world.chat(messages=messages, reasoning_effort="bogus")
     assert error_of(response, 400)["param"] == "reasoning_effort"
     assert (await world.chat(messages=messages, max_tokens=2)).status_code == 200
+    assert b"<system>be brief</>" in bytes(t for t in world.supervisor.model.prompts[-1] if t < 256)
 
 
 async def test_ms_07_a_template_that_raises_costs_nobody_anything(world: World) -> None:

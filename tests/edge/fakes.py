@@ -19,7 +19,7 @@ import numpy as np
 import uvicorn
 
 from headrace.access.errors import InvalidKey
-from headrace.access.principal import Principal
+from headrace.access.principal import Principal, Scope
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.edge.app import create_app
 from headrace.edge.services import ServedModel, Services
@@ -35,7 +35,7 @@ from headrace.fleet.supervisor import WorkerStatus
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
 from headrace.text.pipeline import TextPipeline
-from headrace.text.template import TemplateError
+from headrace.text.template import ChatTemplate
 from tests.engine.fakes import FakeExecutable
 
 KEY = "hr-test_secret"
@@ -45,13 +45,22 @@ CONTEXT = 512
 BLOCKS = 256
 EOS, BOS, TURN = 256, 257, 258
 VOCAB = 260
+TENANT = UUID(int=7)
+TEMPLATE = (
+    "{% for m in messages %}"
+    "{% if m.content == 'RAISE' %}{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+)
 
 
 class Bytes:
     """Tokenizer and prompt builder at once: a token is a byte of UTF-8; three are control."""
 
     eos_ids = frozenset({EOS})
-    bos_id: int | None = BOS
+
+    def __init__(self) -> None:
+        self.bos_id: int | None = BOS
+        self._template = ChatTemplate(TEMPLATE, bos_token="", eos_token="")
 
     def piece(self, token_id: int) -> bytes:
         return bytes([token_id]) if token_id < 256 else b""
@@ -63,10 +72,7 @@ class Bytes:
         return list(text.encode())
 
     def chat(self, messages: list[dict[str, str]]) -> list[int]:
-        if any("RAISE" in message["content"] for message in messages):
-            raise TemplateError("roles must alternate")
-        turns = [f"<{m['role']}>{m['content']}</>".encode() for m in messages]
-        return [BOS, *b"".join(turns), TURN]
+        return [BOS, *self._template.render(messages).encode(), TURN]
 
 
 def tokens_of(text: str | bytes, eos: bool = True) -> list[int]:
@@ -201,10 +207,10 @@ class Keyring:
     """`access.authenticator.Authenticator` with fixed keys."""
 
     async def authenticate(self, raw_key: str) -> Principal:
-        scopes = {KEY: "inference", "hr-admin_secret": "admin"}.get(raw_key)
-        if scopes is None:
-            raise InvalidKey(raw_key)
-        return Principal("t1", "acme", "test", frozenset({scopes}))
+        scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
+        if raw_key not in scopes:
+            raise InvalidKey("unknown")
+        return Principal(TENANT, "acme", "test", frozenset({scopes[raw_key]}))
 
 
 @dataclass
@@ -281,13 +287,14 @@ class World:
 
     async def idle(self) -> None:
         """Wait until nothing is queued, runs or holds a block, and every charge is closed."""
-        async with asyncio.timeout(10):
-            while True:
-                status, engine = self.dispatcher.status(), self.supervisor.engine.status()
-                busy = status.queued + status.running + engine.running + engine.waiting
-                if not busy and len(self.books.closed) == len(self.books.opened):
-                    break
-                await asyncio.sleep(0.002)
+
+        def over() -> bool:
+            status, engine = self.dispatcher.status(), self.supervisor.engine.status()
+            busy = status.queued + status.running + engine.running + engine.waiting
+            return not busy and len(self.books.closed) == len(self.books.opened)
+
+        await until(over)
+        engine = self.supervisor.engine.status()
         assert engine.blocks_free + engine.blocks_cached == engine.blocks_total
 
     @asynccontextmanager
@@ -297,14 +304,20 @@ class World:
         server = uvicorn.Server(config)
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         task = asyncio.create_task(server.serve())
-        while not server.started:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
+        await until(lambda: server.started)
         port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
             server.should_exit = server.force_exit = True
             await task
+
+
+async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    """Wait for something that no event tells."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
 
 
 def events(response: httpx.Response) -> list[Any]:

@@ -25,7 +25,7 @@ class Charge:
     job: Job
     exchange: Exchange
 
-    async def open(self, principal: Principal, model: ServedModel) -> None:
+    async def open(self, principal: Principal, model: ServedModel, endpoint: str) -> None:
         self.exchange.facts.update(model=model.name, charge=str(self.id))
         await self.books.open(
             OpenCharge(
@@ -35,6 +35,8 @@ class Charge:
                 request_id=self.exchange.id,
                 model=model.name,
                 model_version=model.version,
+                endpoint=endpoint,
+                stream=self.plan.stream,
             )
         )
 

@@ -16,13 +16,13 @@ from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
 from headrace.edge.exchange import exchange_of
-from headrace.edge.ids import uuid7
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
+from headrace.store.ids import uuid7
 
 log = structlog.get_logger("headrace.edge")
 
@@ -52,7 +52,7 @@ class GenerationEndpoint:
         plan = await self._make_plan(body, id, principal)
         job = Job(services.places, plan.generations)
         charge = Charge(services.books, id, plan, job, exchange)
-        await charge.open(principal, services.model)
+        await charge.open(principal, services.model, scope["path"])
         async with _ending_when_gone(receive, job) as gone:
             if plan.stream:
                 await self._stream(plan, job, charge, EventStream(send, services.keepalive))

@@ -1,0 +1,346 @@
+"""Requests through the whole edge: their charges, queues, faults and endings."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from headrace.api import sse
+from tests.edge.fakes import (
+    AUTH,
+    CONTEXT,
+    KEY,
+    MODEL,
+    World,
+    error_of,
+    events,
+    joined,
+    text_of,
+    until,
+)
+
+BOTH = pytest.mark.parametrize("stream", [False, True])
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with World(max_sequences=2, max_queue=2) as running:
+        yield running
+        await running.idle()
+
+
+def stream_error(response: httpx.Response) -> Any:
+    """The error event that ends a stream, which then has no [DONE]."""
+    assert response.status_code == 200
+    *_, last = response.text.removesuffix("\n\n").split("\n\n")
+    assert "[DONE]" not in response.text
+    return json.loads(last.removeprefix("data: "))["error"]
+
+
+@BOTH
+async def test_each_request_has_one_charge_with_its_counts(world: World, stream: bool) -> None:
+    world.say("hello")
+    response = await world.chat(stream=stream)
+    answer_id = events(response)[0]["id"] if stream else response.json()["id"]
+    (charge,) = world.books.opened.values()
+    assert answer_id == f"chatcmpl-{charge.id.hex}"
+    assert (charge.model, charge.model_version) == (MODEL, "v1")
+    assert (charge.endpoint, charge.stream) == ("/v1/chat/completions", stream)
+    assert world.books.closed[charge.id] == {
+        "prompt_tokens": len("<user>Say ok.</>") + 2,
+        "completion_tokens": len("hello") + 1,
+        "cached_tokens": 0,
+        "ending": "stop",
+    }
+
+
+async def test_the_charge_is_closed_before_the_last_frame(world: World) -> None:
+    sent: list[bytes] = []
+    closed: list[int] = []
+    body = json.dumps({"model": MODEL, "prompt": "a", "max_tokens": 2, "stream": True}).encode()
+    messages = [{"type": "http.request", "body": body, "more_body": False}]
+    over = asyncio.Event()
+
+    async def receive() -> Any:
+        if messages:
+            return messages.pop()
+        await over.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            sent.append(message["body"])
+            closed.append(len(world.books.closed))
+
+    headers = [(b"authorization", f"Bearer {KEY}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": headers}
+    await world.app({**scope, "query_string": b""}, receive, send)
+    assert sent[-1] == sse.DONE
+    assert closed == [0] * (len(closed) - 1) + [1]
+
+
+async def test_refusals_before_the_queue_make_no_charge(world: World) -> None:
+    await world.chat(temperature=9)
+    await world.chat(model="nope")
+    await world.complete(prompt=[65] * CONTEXT)
+    await world.http.post("/v1/completions", content=b"{")
+    assert world.books.opened == {}
+
+
+async def test_a_full_queue_is_529_with_retry_after_and_costs_nothing(world: World) -> None:
+    world.supervisor.paused = True
+    accepted = [asyncio.create_task(world.complete(max_tokens=2)) for _ in range(4)]
+    await until(lambda: world.dispatcher.status().queued == 2)
+    for stream in (False, True):
+        response = await world.complete(stream=stream)
+        error = error_of(response, 529)
+        assert (error["type"], error["code"]) == ("server_error", "server_is_overloaded")
+        assert int(response.headers["retry-after"]) >= 1
+        assert world.books.last() == {
+            "prompt_tokens": 0,
+            "completion_tokens": 0,
+            "cached_tokens": 0,
+            "ending": "rejected",
+        }
+    world.supervisor.paused = False
+    assert [r.status_code for r in await asyncio.gather(*accepted)] == [200] * 4
+
+
+async def test_a_draining_service_is_503(world: World) -> None:
+    world.dispatcher.drain()
+    response = await world.complete()
+    assert error_of(response, 503)["code"] == "service_unavailable"
+    assert "retry-after" in response.headers
+    ready = await world.http.get("/readyz")
+    assert ready.status_code == 503
+    assert "shutting down" in ready.json()["reason"]
+
+
+async def test_more_choices_than_places_all_come(world: World) -> None:
+    world.say("hi")
+    body = (await world.complete(n=4)).json()
+    assert [text_of(body, i) for i in range(4)] == ["hi"] * 4
+    chunks = events(await world.complete(n=4, stream=True))
+    assert [joined(chunks, i) for i in range(4)] == ["hi"] * 4
+
+
+async def test_choices_beyond_the_queue_are_refused_and_the_others_stopped(world: World) -> None:
+    error_of(await world.complete(n=5, max_tokens=400), 529)
+    await world.idle()
+    assert world.books.last()["ending"] == "rejected"
+    assert world.supervisor.steps < 50
+
+
+async def test_a_dead_engine_is_an_event_in_a_stream_and_a_500_elsewhere(world: World) -> None:
+    world.supervisor.pace = 0.001
+    requests = [
+        asyncio.create_task(world.complete(max_tokens=400, stream=stream))
+        for stream in (True, False)
+    ]
+    await world.supervisor.reach(5)
+    world.supervisor.die()
+    streamed, whole = await asyncio.gather(*requests)
+    for error in (stream_error(streamed), error_of(whole, 500)):
+        assert (error["type"], error["code"]) == ("server_error", "engine_error")
+        assert "SIGKILL" in error["message"]
+    for counts in world.books.closed.values():
+        assert counts["ending"] == "error"
+        assert 1 <= counts["completion_tokens"] < 400
+    assert (await world.complete(max_tokens=1)).status_code == 200
+
+
+async def test_an_engine_that_dies_before_the_first_token_costs_nothing(world: World) -> None:
+    world.supervisor.paused = True
+    request = asyncio.create_task(world.complete(max_tokens=4))
+    await until(lambda: world.dispatcher.status().running > 0)
+    world.supervisor.die()
+    error_of(await request, 500)
+    counts = world.books.last()
+    assert (counts["prompt_tokens"], counts["completion_tokens"]) == (0, 0)
+
+
+@BOTH
+async def test_a_client_that_leaves_the_queue_is_never_run(stream: bool) -> None:
+    async with World(max_sequences=1) as world, world.listening() as url:
+        world.supervisor.paused = True
+        first = asyncio.create_task(world.complete(max_tokens=2))
+        body = {"model": MODEL, "prompt": "waiting", "stream": stream}
+        async with httpx.AsyncClient(headers=AUTH) as http:
+            second = asyncio.create_task(http.post(f"{url}/v1/completions", json=body))
+            await until(lambda: world.dispatcher.status().queued > 0)
+            second.cancel()
+        await until(lambda: world.dispatcher.status().queued == 0)
+        world.supervisor.paused = False
+        assert (await first).status_code == 200
+        await world.idle()
+        assert list(b"waiting") not in world.supervisor.model.prompts
+        ended = [(c["ending"], c["prompt_tokens"]) for c in world.books.closed.values()]
+        assert sorted(ended) == [("cancelled", 0), ("length", 7)]
+
+
+async def test_many_dropped_connections_leave_nothing() -> None:
+    async with World(max_sequences=8, max_queue=100) as world, world.listening() as url:
+        world.supervisor.pace = 0.001
+
+        async def drop(http: httpx.AsyncClient, i: int) -> None:
+            body = {"model": MODEL, "prompt": [i % 200 + 1] * (5 + i), "max_tokens": 300}
+            request = http.post(f"{url}/v1/completions", json={**body, "stream": i % 2 == 0})
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(request, 0.02 + i % 20 / 100)
+
+        before = len(asyncio.all_tasks())
+        limits = httpx.Limits(max_connections=60)
+        async with httpx.AsyncClient(headers=AUTH, limits=limits) as http:
+            await asyncio.gather(*(drop(http, i) for i in range(60)))
+        await world.idle()
+        assert (await world.complete(max_tokens=2)).status_code == 200
+        await until(lambda: len(asyncio.all_tasks()) <= before)
+
+
+async def test_a_fault_of_ours_names_the_request_and_the_next_is_served(world: World) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("disk on fire")
+
+    whole, world.books.open = world.books.open, broken  # type: ignore[method-assign]
+    with capture_logs() as logs:
+        response = await world.complete()
+    world.books.open = whole  # type: ignore[method-assign]
+    error = error_of(response, 500)
+    assert response.headers["x-request-id"] in error["message"]
+    assert "fire" not in error["message"]
+    assert any(entry["event"] == "request_failed" for entry in logs)
+    assert (await world.complete(max_tokens=1)).status_code == 200
+
+
+async def test_a_charge_that_cannot_be_closed_ends_the_stream_with_an_error(world: World) -> None:
+    async def broken(*_: Any, **__: Any) -> None:
+        raise RuntimeError("disk full")
+
+    close, world.books.close = world.books.close, broken  # type: ignore[method-assign]
+    response = await world.complete(stream=True, max_tokens=2)
+    assert stream_error(response)["code"] == "internal_error"
+    for id in world.books.opened:
+        await close(id)
+
+
+async def test_the_log_tells_of_requests_but_not_their_secrets(world: World) -> None:
+    world.say("a secret")
+    with capture_logs() as logs:
+        await world.complete(prompt="the secret question")
+    (line,) = [entry for entry in logs if entry["event"] == "request"]
+    assert (line["status"], line["path"], line["tenant"]) == (200, "/v1/completions", "acme")
+    assert (line["prompt_tokens"], line["ending"]) == (19, "stop")
+    assert "secret" not in str(logs)
+    assert KEY not in str(logs)
+
+
+async def test_request_ids_go_in_and_out(world: World) -> None:
+    response = await world.http.get("/healthz", headers={"x-request-id": "mine-1"})
+    assert response.headers["x-request-id"] == "mine-1"
+    response = await world.chat(temperature=9)
+    assert response.headers["x-request-id"].startswith("req_")
+
+
+async def test_without_a_seed_draws_differ_and_with_one_they_do_not(world: World) -> None:
+    world.supervisor.model.margin = 0.01
+
+    async def draw(**fields: Any) -> str:
+        return text_of((await world.complete(max_tokens=12, **fields)).json())
+
+    assert await draw(seed=7) == await draw(seed=7)
+    assert await draw(seed=-(2**63)) == await draw(seed=-(2**63))
+    assert len({await draw() for _ in range(3)}) == 3
+    body = (await world.complete(max_tokens=12, seed=7, n=2)).json()
+    assert text_of(body, 0) != text_of(body, 1)
+
+
+async def test_echo_puts_the_prompt_first(world: World) -> None:
+    world.say(" three")
+    for prompt in ("one two", list(b"one two")):
+        assert text_of((await world.complete(prompt=prompt, echo=True)).json()) == "one two three"
+        chunks = events(await world.complete(prompt=prompt, echo=True, stream=True))
+        assert joined(chunks) == "one two three"
+
+
+@BOTH
+async def test_logprobs_cover_the_text_and_nothing_else(world: World, stream: bool) -> None:
+    world.say("ab")
+    response = await world.chat(logprobs=True, top_logprobs=2, stream=stream)
+    if stream:
+        found = [c["choices"][0]["logprobs"] for c in events(response)]
+        content = [entry for part in found if part for entry in part["content"]]
+    else:
+        content = response.json()["choices"][0]["logprobs"]["content"]
+    assert [entry["token"] for entry in content] == ["a", "b"]
+    assert all(len(entry["top_logprobs"]) == 2 for entry in content)
+    body = (await world.complete(logprobs=3)).json()
+    assert body["choices"][0]["logprobs"]["tokens"] == ["a", "b"]
+    assert body["choices"][0]["logprobs"]["text_offset"] == [0, 1]
+
+
+async def test_min_tokens_beyond_the_limit_is_refused(world: World) -> None:
+    response = await world.complete(min_tokens=5, max_tokens=4)
+    assert error_of(response, 400)["param"] == "min_tokens"
+    world.say("ab")
+    body = (await world.complete(min_tokens=6, max_tokens=8)).json()
+    assert body["usage"]["completion_tokens"] >= 6
+
+
+async def test_long_prompts_are_tokenised_off_the_event_loop(world: World) -> None:
+    started, release = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(text: str) -> list[int]:
+        loop.call_soon_threadsafe(started.set)
+        asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
+        return [65]
+
+    world.text.completion = slow  # type: ignore[method-assign]
+    request = asyncio.create_task(world.complete(prompt="x" * 10_000, max_tokens=1))
+    await started.wait()
+    assert (await world.chat(max_tokens=1)).status_code == 200
+    release.set()
+    assert (await request).status_code == 200
+
+
+async def test_a_key_without_the_inference_scope_is_403(world: World) -> None:
+    headers = {"authorization": "Bearer hr-admin_secret"}
+    response = await world.http.get("/v1/models", headers=headers)
+    assert error_of(response, 403)["code"] == "permission_denied"
+
+
+async def test_models_are_listed_and_shown(world: World) -> None:
+    listed = (await world.http.get("/v1/models")).json()
+    (card,) = listed["data"]
+    assert (listed["object"], card["id"], card["object"]) == ("list", MODEL, "model")
+    assert (await world.http.get(f"/v1/models/{MODEL}")).json() == card
+    error = error_of(await world.http.get("/v1/models/org/other"), 404)
+    assert error["code"] == "model_not_found"
+
+
+async def test_health_and_readiness(world: World) -> None:
+    world.http.headers.pop("authorization")
+    assert (await world.http.get("/healthz")).json() == {"status": "ok"}
+    ready = (await world.http.get("/readyz")).json()
+    assert ready["status"] == "ready"
+    assert ready["engine"]["blocks_free"] == ready["engine"]["blocks_total"]
+    assert ready["dispatch"] == {"queued": 0, "running": 0}
+    world.supervisor.capacity = 0
+    response = await world.http.get("/readyz")
+    assert response.status_code == 503
+    assert "loading" in response.json()["reason"]
+    assert (await world.http.get("/")).json()["service"] == "headrace"
+
+
+async def test_unknown_paths_and_methods_are_json(world: World) -> None:
+    assert error_of(await world.http.get("/v2/anything"), 404)["code"] == "unknown_url"
+    error_of(await world.http.post("/v1/chat/completions/"), 404)
+    response = await world.http.delete("/v1/models")
+    assert error_of(response, 405)
+    assert "GET" in response.headers["allow"]

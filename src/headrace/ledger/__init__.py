@@ -1,0 +1,1 @@
+"""What every request cost: charges, and what they sum up to."""

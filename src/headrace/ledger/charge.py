@@ -28,7 +28,8 @@ class OpenCharge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedCharge:
-    """What a request came to, in tokens."""
+    """What a request came to. cached_tokens are part of prompt_tokens, reasoning_tokens of
+    completion_tokens."""
 
     id: UUID
     prompt_tokens: int

@@ -1,0 +1,66 @@
+"""The first key of an installation."""
+
+from __future__ import annotations
+
+import structlog
+from sqlalchemy import Connection
+
+from headrace.access.directory import (
+    create_key,
+    find_key,
+    list_keys,
+    lock_keys,
+    replace_secret,
+)
+from headrace.access.errors import AccessError, InvalidKey
+from headrace.access.key import Key
+from headrace.access.principal import SCOPES
+from headrace.store.database import Database
+
+TENANT = "default"
+
+log = structlog.get_logger("headrace.access")
+
+
+def ensure_bootstrap_key(database: Database, pepper: bytes, given: str | None) -> str | None:
+    """Make sure that somebody can get in: the given key, or else one that is made now if the
+    tenant "default" has never had any. It may do everything. The text of a key made now is
+    returned, to be shown once; it is kept nowhere.
+
+    A given key whose id is known with another secret replaces that one. One that was revoked
+    stays revoked: a restart must not undo that.
+
+    Raises:
+        AccessError: the given key is not of the form hr-<id>_<secret>, or its id belongs to
+            another tenant.
+        DatabaseUnavailable
+    """
+    with database.transaction(write=True) as connection:
+        lock_keys(connection)
+        if given is not None:
+            _put(connection, _parse(given), pepper)
+            return None
+        if list_keys(connection, TENANT):
+            return None
+        key = Key.make()
+        create_key(connection, key, pepper, tenant=TENANT, scopes=SCOPES)
+        return key.text
+
+
+def _put(connection: Connection, key: Key, pepper: bytes) -> None:
+    stored = find_key(connection, key.id)
+    if stored is None:
+        create_key(connection, key, pepper, tenant=TENANT, scopes=SCOPES)
+    elif stored.tenant != TENANT:
+        raise AccessError(f"bootstrap_key has the id of a key of another tenant: {key.id}")
+    elif stored.digest != key.digest(pepper):
+        replace_secret(connection, key, pepper)
+    elif stored.revoked_at is not None:
+        log.warning("bootstrap_key_is_revoked", key_id=key.id)
+
+
+def _parse(text: str) -> Key:
+    try:
+        return Key.parse(text)
+    except InvalidKey as error:
+        raise AccessError(f"bootstrap_key is {error}") from None

@@ -1,0 +1,32 @@
+"""The database, for commands that look into it or change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from headrace.cli.flags import with_settings
+from headrace.cli.output import plainly
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.store.database import Database
+
+in_data_dir = with_settings("data_dir", "database_url", "config")
+
+
+@contextmanager
+def open_database(settings: Settings) -> Iterator[Database]:
+    """The database that the service uses too, made if there is none. Its faults become
+    `CommandError`s."""
+    from headrace.store.database import Database
+    from headrace.store.errors import StoreError
+    from headrace.store.url import database_url
+
+    with plainly(StoreError):
+        database = Database.open(database_url(settings.database_url, settings.data_dir))
+        try:
+            yield database
+        finally:
+            database.close()

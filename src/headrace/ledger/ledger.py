@@ -1,0 +1,132 @@
+"""The books: every request is written down before its work and again after it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from uuid import UUID
+
+import structlog
+
+from headrace.ledger.charge import ClosedCharge, Ending, OpenCharge
+from headrace.ledger.entries import Entry, interrupt_open_charges
+from headrace.ledger.writer import Writer
+from headrace.store.database import Database
+from headrace.store.errors import DatabaseUnavailable
+
+CAPACITY = 65536
+"""Entries that may wait for the database; more requests are refused."""
+
+PATIENCE_SECONDS = 5.0
+"""How long a request waits to be written down before its work."""
+
+log = structlog.get_logger("headrace.ledger")
+
+
+class Ledger:
+    """Charges of one edge. `start` first; `stop` writes down what is left.
+
+    A charge has one row whatever happens: to open or close it again changes nothing. What
+    `close` acknowledged survives the death of the process at any moment. While the database is
+    locked or down, closed charges wait for it and new ones are refused.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        edge: UUID,
+        *,
+        capacity: int = CAPACITY,
+        patience: float = PATIENCE_SECONDS,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._database = database
+        self._edge = edge
+        self._capacity = capacity
+        self._patience = patience
+        self._now = now
+        self._writer = Writer(database, alarm_at=capacity // 2)
+
+    async def start(self) -> None:
+        """Settle what this edge left open when it died, then be ready.
+
+        Raises DatabaseUnavailable.
+        """
+        edge, moment = self._edge, self._moment()
+        count = await self._database.run(
+            lambda connection: interrupt_open_charges(connection, edge, moment), write=True
+        )
+        if count:
+            log.warning("charges_interrupted", count=count)
+        self._writer.start()
+
+    async def stop(self, timeout: float = 10.0) -> None:
+        """Write down what waits. What cannot be written in `timeout` seconds goes to the log,
+        charge by charge."""
+        await self._writer.stop(timeout)
+
+    async def open(self, charge: OpenCharge) -> None:
+        """Write down that a request begins; committed when this returns, and then to be closed.
+        If this raises or is cancelled nothing is left to close.
+
+        Raises:
+            DatabaseUnavailable: it could not be written in time, or too much waits already.
+        """
+        if len(self._writer) >= self._capacity:
+            raise DatabaseUnavailable(f"{len(self._writer)} charges wait for the database")
+        written = self._put(charge)
+        try:
+            done, _ = await asyncio.wait({written}, timeout=self._patience)
+        except asyncio.CancelledError:
+            self._withdraw(charge.id)
+            raise
+        if not done:
+            self._withdraw(charge.id)
+            raise DatabaseUnavailable(f"no charge could be written in {self._patience:g} s")
+        written.result()
+
+    async def close(
+        self,
+        charge_id: UUID,
+        *,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cached_tokens: int,
+        reasoning_tokens: int = 0,
+        ending: Ending,
+    ) -> None:
+        """Write down what a request came to; committed when this returns, and on its way even
+        if the caller is cancelled. The first close of a charge counts.
+
+        Raises:
+            UnknownCharge: it never was opened.
+        """
+        charge = ClosedCharge(
+            id=charge_id,
+            prompt_tokens=prompt_tokens,
+            completion_tokens=completion_tokens,
+            cached_tokens=cached_tokens,
+            reasoning_tokens=reasoning_tokens,
+            ending=ending,
+        )
+        await self._put(charge)
+
+    def _withdraw(self, charge_id: UUID) -> None:
+        """End a charge whose opening may still be on its way to the database."""
+        self._put(
+            ClosedCharge(
+                id=charge_id,
+                prompt_tokens=0,
+                completion_tokens=0,
+                cached_tokens=0,
+                reasoning_tokens=0,
+                ending="rejected",
+            )
+        )
+
+    def _put(self, charge: OpenCharge | ClosedCharge) -> asyncio.Future[None]:
+        return self._writer.put(Entry(charge, self._edge, self._moment()))
+
+    def _moment(self) -> int:
+        return int(self._now() * 1000)

@@ -1,0 +1,137 @@
+"""A database and the transactions on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from headrace.store.errors import DatabaseUnavailable, StoreError
+from headrace.store.migrate import migrate, revision
+from headrace.store.schema import HEAD
+
+THREADS = 4
+LOCK_SECONDS = 5.0
+"""How long SQLite waits for another process's transaction to end."""
+
+T = TypeVar("T")
+
+
+class Database:
+    """Runs transactions, on the calling thread or on threads of its own.
+
+    The drivers are the blocking ones: a whole transaction then costs an event loop one trip to
+    a thread, where an asynchronous driver makes one for every statement.
+
+    SQLite runs in WAL mode with synchronous=NORMAL. What was committed survives the death of
+    the process at any moment; a power failure may take the last moments before it, never the
+    consistency. PostgreSQL promises what its own synchronous_commit says.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="database")
+
+    @classmethod
+    def open(cls, url: URL, *, lock_seconds: float = LOCK_SECONDS) -> Database:
+        """Connect, and migrate if need be.
+
+        Raises:
+            DatabaseUnavailable: it cannot be reached.
+            StoreError: it is of a newer release, or its driver is not installed.
+        """
+        engine = _sqlite(url, lock_seconds) if url.drivername == "sqlite" else _postgresql(url)
+        database = cls(engine)
+        try:
+            with database.transaction() as connection:
+                is_current = revision(connection) == HEAD
+            if not is_current:
+                with database.transaction(write=True) as connection:
+                    migrate(connection)
+        except DatabaseError as error:
+            database.close()
+            raise StoreError(f"{url!r} is not usable: {_reason(error)}") from error
+        except StoreError:
+            database.close()
+            raise
+        return database
+
+    @property
+    def dialect(self) -> str:
+        """ "sqlite" or "postgresql"."""
+        return self._engine.dialect.name
+
+    @contextmanager
+    def transaction(self, *, write: bool = False) -> Iterator[Connection]:
+        """A transaction: committed at the end of the block, undone if it raises.
+
+        write: whether it may change something. Such transactions come one after another on
+        SQLite, so that none fails half-way because another was faster.
+
+        Raises:
+            DatabaseUnavailable: locked, full, down or out of reach.
+        """
+        try:
+            with self._engine.connect() as connection:
+                connection.execution_options(headrace_write=write)
+                with connection.begin():
+                    yield connection
+        except (OperationalError, InterfaceError, PoolTimeout) as error:
+            raise DatabaseUnavailable(_reason(error)) from error
+
+    async def run(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
+        """`work` in a transaction on a thread; as `transaction` for the rest. If the caller is
+        cancelled the transaction goes on."""
+
+        def transact() -> T:
+            with self.transaction(write=write) as connection:
+                return work(connection)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, transact)
+
+    def close(self) -> None:
+        """Wait for what runs, then disconnect."""
+        self._threads.shutdown()
+        self._engine.dispose()
+
+
+def _sqlite(url: URL, lock_seconds: float) -> Engine:
+    Path(str(url.database)).expanduser().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    engine = create_engine(url, connect_args={"timeout": lock_seconds})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _: object) -> None:
+        connection.isolation_level = None  # transactions begin where `begin` says, DDL included
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+            connection.execute("PRAGMA journal_mode = wal")
+        connection.execute("PRAGMA synchronous = normal")
+        connection.execute("PRAGMA foreign_keys = on")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        write = connection.get_execution_options().get("headrace_write")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def _postgresql(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+    except ModuleNotFoundError as error:
+        raise StoreError(
+            f"PostgreSQL needs the module {error.name}: pip install 'headrace[postgres]'"
+        ) from error
+
+
+def _reason(error: Exception) -> str:
+    """What the driver says, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().partition("\n")[0] or type(cause).__name__

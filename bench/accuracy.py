@@ -1,0 +1,187 @@
+"""How far a backend's logits are from the float32 reference, on real text.
+
+    python bench/accuracy.py --model smollm2.gguf
+    python bench/accuracy.py --model m.gguf --text book.txt --llama-python ~/llama/bin/python
+
+The text is cut into sequences; at each of their positions the next token's distribution is
+compared with the reference's, on the same dequantised weights: mean Kullback-Leibler
+divergence KL(reference || other) in nats, and how often both have the same likeliest token.
+--llama-python names an interpreter that has llama-cpp-python: llama.cpp then reads the same
+file and the same ids and is held against the same reference.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pydoc_data.topics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.models.model import Model, open_model
+from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
+from headrace.ops.cpu import CpuBackend
+from headrace.ops.reference import ReferenceBackend
+from headrace.text.tokenizer import Tokenizer
+
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]
+
+ROWS_AT_ONCE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """mean_kl, p99_kl: nats a position; top1: share of positions with the same likeliest token."""
+
+    engine: str
+    positions: int
+    mean_kl: float
+    p99_kl: float
+    top1: float
+
+
+class Comparison:
+    """Collects positions of one engine against the reference."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+        self._kl: list[NDArray[np.float64]] = []
+        self._agree: list[NDArray[np.bool_]] = []
+
+    def add(self, expected: Floats, found: Floats) -> None:
+        """Logits of the same positions, float32 [positions, vocabulary] each."""
+        for at in range(0, len(expected), ROWS_AT_ONCE):
+            p, q = expected[at : at + ROWS_AT_ONCE], found[at : at + ROWS_AT_ONCE]
+            log_p, log_q = log_softmax(p), log_softmax(q)
+            self._kl.append((np.exp(log_p) * (log_p - log_q)).sum(axis=1, dtype=np.float64))
+            self._agree.append(p.argmax(axis=1) == q.argmax(axis=1))
+
+    def result(self) -> Accuracy:
+        kl, agree = np.concatenate(self._kl), np.concatenate(self._agree)
+        return Accuracy(
+            engine=self.engine,
+            positions=len(kl),
+            mean_kl=float(kl.mean()),
+            p99_kl=float(np.quantile(kl, 0.99)),
+            top1=float(agree.mean()),
+        )
+
+
+def log_softmax(logits: Floats) -> Floats:
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    normed: Floats = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    return normed
+
+
+def standard_text() -> str:
+    """English prose every machine has: Python's own language reference."""
+    return "\n\n".join(pydoc_data.topics.topics.values())
+
+
+def cut(text: str, tokenizer: Tokenizer, positions: int, length: int) -> list[Ids]:
+    """At least `positions` tokens in sequences of `length`, each begun as the model wants.
+
+    Raises ValueError if the text is too short.
+    """
+    bos = [tokenizer.bos_id] if tokenizer.add_bos and tokenizer.bos_id is not None else []
+    body = length - len(bos)
+    count = -(-positions // length)
+    ids = tokenizer.encode(text[: 16 * positions])
+    if len(ids) < count * body:
+        raise ValueError(f"the text has {len(ids)} tokens; {count * body} are needed")
+    return [np.array(bos + ids[i * body : (i + 1) * body], np.int32) for i in range(count)]
+
+
+def load(backend: Backend, model: Model, tokens: int, step: int) -> Executable:
+    """The model, ready for one sequence of up to `tokens` tokens in steps of up to `step`."""
+    blocks = -(-tokens // BLOCK_SIZE)
+    threads = os.cpu_count() or 1
+    limits = Limits(tokens=step, sequences=1, blocks=blocks, threads=threads)
+    return backend.load(model.program, model.weights, limits)
+
+
+def logits_of(executable: Executable, tokens: Ids, step: int) -> Floats:
+    """float32 [tokens, vocabulary] of one sequence, computed `step` tokens at a time."""
+    blocks = np.arange(-(-len(tokens) // BLOCK_SIZE), dtype=np.int32)[None]
+    parts = []
+    for start in range(0, len(tokens), step):
+        part = tokens[start : start + step]
+        count = len(part)
+        executable.launch(
+            Batch(
+                tokens=part,
+                positions=np.arange(start, start + count, dtype=np.int32),
+                starts=np.array([0, count], np.int32),
+                block_tables=blocks,
+                logit_rows=np.arange(count, dtype=np.int32),
+            )
+        )
+        parts.append(executable.logits())
+    return np.concatenate(parts)
+
+
+def llama_logits(python: Path, model: Path, sequences: Sequence[Ids]) -> Iterator[Floats]:
+    """llama.cpp's logits of each sequence, computed in another interpreter."""
+    with tempfile.TemporaryDirectory() as folder:
+        ids, out = Path(folder) / "ids.npy", Path(folder) / "logits.npy"
+        np.save(ids, np.stack(sequences))
+        script = Path(__file__).with_name("llama_logits.py")
+        subprocess.run([python, script, model, ids, out], check=True)
+        yield from np.load(out, mmap_mode="r")
+
+
+def measure(
+    path: Path, text: str, positions: int, length: int, llama_python: Path | None
+) -> list[Accuracy]:
+    model = open_model(path)
+    vocabulary = model.program.vocab_size
+    sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
+    reference = load(ReferenceBackend(), model, length, length)
+    cpu = load(CpuBackend(), model, length, length)
+    engines = {"headrace cpu": (logits_of(cpu, ids, length) for ids in sequences)}
+    if llama_python is not None:
+        engines["llama.cpp"] = llama_logits(llama_python, path, sequences)
+    comparisons = {name: Comparison(name) for name in engines}
+    for ids in sequences:
+        expected = logits_of(reference, ids, length)[:, :vocabulary]
+        for name, logits in engines.items():
+            comparisons[name].add(expected, next(logits)[:, :vocabulary])
+    return [comparison.result() for comparison in comparisons.values()]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", type=Path, required=True, help="a GGUF file")
+    parser.add_argument("--text", type=Path, help="UTF-8 text; Python's language reference if none")
+    parser.add_argument("--positions", type=int, default=2048, help="positions to compare at least")
+    parser.add_argument("--length", type=int, default=512, help="tokens of a sequence")
+    parser.add_argument("--llama-python", type=Path, help="an interpreter with llama-cpp-python")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    args = parser.parse_args()
+    text = args.text.read_text("utf-8") if args.text else standard_text()
+    results = measure(args.model, text, args.positions, args.length, args.llama_python)
+    if args.json:
+        json.dump([asdict(result) for result in results], sys.stdout, indent=2)
+        return
+    print("| engine | positions | mean KL | p99 KL | top-1 agreement |")
+    print("|---|---|---|---|---|")
+    for result in results:
+        print(
+            f"| {result.engine} | {result.positions} | {result.mean_kl:.6f}"
+            f" | {result.p99_kl:.6f} | {100 * result.top1:.2f} % |"
+        )
+
+
+if __name__ == "__main__":
+    main()

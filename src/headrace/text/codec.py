@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import tokenizers
-from tokenizers import AddedToken
+
+from headrace.text.controls import Control
 
 # Control tokens that end a turn in the model families we know, whatever the file declares.
 TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>")
@@ -24,7 +25,7 @@ class Codec:
     token (often the same object). Neither knows control tokens.
     tokens: by id, as the file writes them; "" where an id has no token.
     piece: id -> the bytes the token stands for, b"" for control tokens.
-    controls: text of a control token -> its id; matchers: how each is found in text.
+    controls: text of a control token -> its id and how it is found.
     eos_id: the end the file declares; eos_ids: every id that ends a turn. leading_space:
     encoding puts a space before text, so decoding a whole text takes one away. contents: what
     the fingerprint is taken over, canonical.
@@ -34,8 +35,7 @@ class Codec:
     middle: tokenizers.Tokenizer
     tokens: Sequence[str]
     piece: Callable[[int], bytes]
-    controls: Mapping[str, int]
-    matchers: Sequence[AddedToken]
+    controls: Mapping[str, Control]
     bos_id: int | None
     eos_id: int | None
     eos_ids: frozenset[int]

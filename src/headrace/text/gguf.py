@@ -10,6 +10,7 @@ from tokenizers.models import BPE
 
 from headrace.text import pieces
 from headrace.text.codec import TURN_ENDS, Codec, TokenizerError
+from headrace.text.controls import Control
 from headrace.text.pretokenizers import PreTokenizerSpec, pre_tokenizer
 from headrace.text.vocabulary import TokenType, Vocabulary
 
@@ -34,8 +35,7 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         middle=encoder,
         tokens=vocabulary.tokens,
         piece=_piece_maker(vocabulary, controls, to_bytes),
-        controls=controls,
-        matchers=[AddedToken(text, normalized=False) for text in controls if text],
+        controls={text: Control(token_id) for text, token_id in controls.items()},
         bos_id=vocabulary.special.get("bos"),
         eos_id=vocabulary.special.get("eos"),
         eos_ids=_eos_ids(vocabulary, controls),

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import tokenizers
-from tokenizers import AddedToken
 
 from headrace.text import pieces
 from headrace.text.codec import TURN_ENDS, Codec, TokenizerError
+from headrace.text.controls import Control
 
 _MAX_ID = 1 << 24  # an id beyond is a mistake, not a vocabulary; tables are as long as the largest
 
@@ -54,8 +54,7 @@ def _codec(data: _Json, config: _Json) -> Codec:
         middle=_continuing(data, controls) or start,
         tokens=tokens,
         piece=_piece_maker(tokens, frozenset(controls.values()), decoder.bytes_of),
-        controls=controls,
-        matchers=[_matcher(token) for token in added if token["special"]],
+        controls={token["content"]: _control(token) for token in added if token["special"]},
         bos_id=bos_id,
         eos_id=eos_id,
         eos_ids=frozenset(i for i in ends if i is not None),
@@ -102,11 +101,9 @@ def _piece_maker(
     return piece
 
 
-def _matcher(token: _Json) -> AddedToken:
-    flags = ("single_word", "lstrip", "rstrip")
-    return AddedToken(
-        token["content"], normalized=False, **{flag: token.get(flag, False) for flag in flags}
-    )
+def _control(token: _Json) -> Control:
+    flags = {flag: bool(token.get(flag)) for flag in ("lstrip", "rstrip", "single_word")}
+    return Control(token["id"], **flags)
 
 
 def _encoder(data: _Json, controls: Mapping[str, int]) -> tokenizers.Tokenizer:

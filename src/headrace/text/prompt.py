@@ -80,6 +80,6 @@ class PromptBuilder:
         text = text.replace(_BREAK, "")
         parts, end = [], 0
         for start, stop, _ in self._tokenizer.controls_in(text):
-            parts += [text[end:start], *(character + _BREAK for character in text[start:stop])]
+            parts += [text[end:start], _BREAK.join(text[start:stop]), _BREAK]
             end = stop
         return "".join([*parts, text[end:]])

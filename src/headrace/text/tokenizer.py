@@ -8,10 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 import msgspec
-import tokenizers
-from tokenizers.models import BPE
 
 from headrace.text.codec import Codec, TokenizerError
+from headrace.text.controls import ControlScanner
 from headrace.text.gguf import gguf_codec
 from headrace.text.huggingface import huggingface_codec
 
@@ -33,7 +32,7 @@ class Tokenizer:
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
         self._pieces = _Pieces(codec)
-        self._control_ids = frozenset(codec.controls.values())
+        self._control_ids = frozenset(control.id for control in codec.controls.values())
         self.vocab_size = len(codec.tokens)
         self.bos_id = codec.bos_id
         self.eos_ids = codec.eos_ids
@@ -87,9 +86,7 @@ class Tokenizer:
 
         Of overlapping matches the leftmost counts, of several there the longest.
         """
-        found = self._scanner.encode(text, add_special_tokens=False)
-        spans = zip(found.offsets, found.ids, strict=True)
-        return [(start, stop, token_id) for (start, stop), token_id in spans]
+        return self._scanner.scan(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of a whole sequence; bytes that are not UTF-8 become U+FFFD."""
@@ -114,12 +111,8 @@ class Tokenizer:
         return hashlib.sha256(msgspec.msgpack.encode(self._codec.contents)).hexdigest()
 
     @cached_property
-    def _scanner(self) -> tokenizers.Tokenizer:
-        """Finds control tokens: a vocabulary of nothing else drops all other text."""
-        controls = {text: i for text, i in self._codec.controls.items() if text}
-        scanner = tokenizers.Tokenizer(BPE(controls, []))
-        scanner.add_special_tokens(list(self._codec.matchers))
-        return scanner
+    def _scanner(self) -> ControlScanner:
+        return ControlScanner(self._codec.controls)
 
 
 class _Pieces(dict[int, bytes]):

@@ -21,8 +21,9 @@ from headrace.api.openai.errors import (
 from headrace.dispatch.errors import Overloaded, Refused
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import EngineFault
+from headrace.store.errors import DatabaseUnavailable
 
-EXPECTED_FAULTS = (ApiError, BodyError, Refused, EngineFault)
+EXPECTED_FAULTS = (ApiError, BodyError, Refused, EngineFault, DatabaseUnavailable)
 """Faults that have an answer of their own; any other is a fault of ours."""
 
 
@@ -46,6 +47,8 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return overloaded(fault.reason, str(fault), fault.retry_after)
         case Refused():
             return unavailable(fault.reason, str(fault), fault.retry_after)
+        case DatabaseUnavailable():
+            return unavailable("database", "the books or keys cannot be reached", 1.0)
         case EngineFault():
             return engine_failed(str(fault))
         case _:

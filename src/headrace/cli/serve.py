@@ -1,0 +1,277 @@
+"""`headrace serve`: the whole service in one command."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import ipaddress
+import signal
+import socket
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import typer
+
+from headrace import __version__
+from headrace.cli.flags import with_settings
+from headrace.cli.output import plainly
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.dispatch.dispatcher import Dispatcher
+    from headrace.edge.server import Server
+    from headrace.edge.services import ServedModel
+    from headrace.fleet.config import WorkerConfig
+    from headrace.fleet.messages import Ready
+    from headrace.models.model import Model
+    from headrace.models.version import ModelVersion
+    from headrace.store.database import Database
+    from headrace.text.prompt import PromptBuilder
+    from headrace.text.tokenizer import Tokenizer
+
+NUMERICS = "cpu-1"
+"""Raised when the same weights and seed begin to give other tokens."""
+
+
+@with_settings()
+def serve(settings: Settings) -> None:
+    """Serve a model over OpenAI's API until stopped, fetching it first if need be."""
+    import uvloop
+
+    from headrace.access.errors import AccessError
+    from headrace.edge.server import bind
+    from headrace.fleet.errors import WorkerFailed
+    from headrace.fleet.process import configure_log
+    from headrace.models.errors import CatalogueError, ModelFileError
+    from headrace.store.errors import StoreError
+    from headrace.text.template import TemplateError
+    from headrace.text.tokenizer import TokenizerError
+
+    configure_log(settings.log_level)
+    with (
+        plainly(AccessError, StoreError, WorkerFailed),
+        plainly(CatalogueError, ModelFileError, TokenizerError, TemplateError),
+        bind(settings.host, settings.port) as listener,
+        contextlib.suppress(asyncio.CancelledError),
+    ):
+        uvloop.run(run(settings, fetch(settings), listener))
+
+
+def fetch(settings: Settings) -> ModelVersion:
+    """The model's installed version; fetched with a progress bar if there is none."""
+    from headrace.models.catalogue import Catalogue
+
+    catalogue = Catalogue(settings.models_dir)
+    if version := catalogue.installed(settings.model):
+        return version
+    from headrace.cli.progress import progress_bar
+
+    typer.echo(f"Fetching {settings.model} …")
+    with progress_bar(settings.model) as progress:
+        return catalogue.pull(settings.model, progress)
+
+
+async def run(settings: Settings, version: ModelVersion, listener: socket.socket) -> None:
+    """Everything between the listening socket and the engine, until a signal ends it.
+
+    The engine's process loads the model while this one opens books and tokenizer.
+    """
+    from headrace.access.authenticator import Authenticator
+    from headrace.dispatch.dispatcher import Dispatcher
+    from headrace.edge.app import create_app
+    from headrace.edge.server import Server
+    from headrace.edge.services import Services
+    from headrace.fleet.supervisor import Supervisor
+    from headrace.ledger.ledger import Ledger
+
+    _cancel_on_signal()
+    supervisor = Supervisor(worker_config(settings, version))
+    dispatcher = Dispatcher(supervisor, max_queue=settings.max_queue)
+    async with AsyncExitStack() as cleanup:
+        starting = asyncio.create_task(dispatcher.start())
+        cleanup.push_async_callback(_stop_engine, dispatcher, starting)
+        books, words = await asyncio.gather(
+            asyncio.to_thread(Books.open, settings), asyncio.to_thread(Words.open, version.path)
+        )
+        cleanup.callback(books.database.close)
+        ledger = Ledger(books.database, books.edge)
+        await ledger.start()
+        cleanup.push_async_callback(ledger.stop)
+        keys = Authenticator(books.database, books.pepper)
+        await keys.start()
+        cleanup.push_async_callback(keys.stop)
+        # Again, so that whatever still runs ends, and is written down, before the books close.
+        cleanup.push_async_callback(_stop_engine, dispatcher, starting)
+        services = Services(
+            model=served_model(settings, version, words.model),
+            prompts=words.prompts,
+            decoder=words.tokenizer,
+            places=dispatcher,
+            keys=keys,
+            books=ledger,
+            max_body_bytes=int(settings.max_body_bytes),
+            max_choices=settings.max_choices,
+        )
+        server = Server(create_app(services), on_stop=dispatcher.drain)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        cleanup.push_async_callback(_stop_server, server, serving)
+        await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if not serving.done():
+            await starting
+            await warm_up(dispatcher)
+            announce(version, supervisor.status().ready, listener, books.new_key)
+        await serving
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """The database, and what else of this installation lies beside it. new_key: the text of a
+    key that was made just now, to be shown once."""
+
+    database: Database
+    pepper: bytes
+    edge: UUID
+    new_key: str | None
+
+    @classmethod
+    def open(cls, settings: Settings) -> Books:
+        from headrace.access.bootstrap import ensure_bootstrap_key
+        from headrace.store.database import Database
+        from headrace.store.files import read_edge, read_pepper
+        from headrace.store.url import database_url
+
+        pepper, edge = read_pepper(settings.data_dir), read_edge(settings.data_dir)
+        database = Database.open(database_url(settings.database_url, settings.data_dir))
+        given = settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
+        new_key = ensure_bootstrap_key(database, pepper, given)
+        return cls(database, pepper, edge, new_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The model's side of text, in this process."""
+
+    model: Model
+    tokenizer: Tokenizer
+    prompts: PromptBuilder
+
+    @classmethod
+    def open(cls, path: Path) -> Words:
+        from headrace.models.model import open_model
+        from headrace.text.prompt import PromptBuilder
+        from headrace.text.tokenizer import Tokenizer
+
+        model = open_model(path)
+        tokenizer = Tokenizer.from_gguf(model.metadata)
+        return cls(model, tokenizer, PromptBuilder.for_model(tokenizer, model.chat_template))
+
+
+def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
+    from headrace.fleet.config import WorkerConfig
+
+    return WorkerConfig(
+        path=str(version.path),
+        model=version.name,
+        version=version.version,
+        isa=settings.isa,
+        threads=settings.threads,
+        kv_memory=int(settings.kv_memory),
+        max_sequences=settings.max_sequences,
+        max_step_tokens=settings.max_step_tokens,
+        context_length=settings.context_length,
+        log_level=settings.log_level,
+    )
+
+
+def served_model(settings: Settings, version: ModelVersion, model: Model) -> ServedModel:
+    from headrace.edge.services import ServedModel
+
+    determined_by = f"{version.sha256} {NUMERICS}"
+    return ServedModel(
+        name=version.name,
+        version=version.version,
+        created=int(version.installed_at),
+        context_length=settings.context_length or model.context_length,
+        vocab_size=model.program.vocab_size,
+        fingerprint=f"fp_{hashlib.sha256(determined_by.encode()).hexdigest()[:10]}",
+    )
+
+
+async def warm_up(dispatcher: Dispatcher) -> None:
+    """Two steps, so that the first caller finds weights in memory and threads awake."""
+    from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+
+    request = GenerationRequest(
+        id="warm-up",
+        prompt=[0] * 8,
+        sampling=SamplingParams(temperature=0.0),
+        stopping=StopConditions(max_tokens=2),
+    )
+    async for _ in await dispatcher.place(request):
+        pass
+
+
+def announce(
+    version: ModelVersion, ready: Ready | None, listener: socket.socket, new_key: str | None
+) -> None:
+    """Say what runs, where, and how to talk to it. A new key is shown here and nowhere else."""
+    from headrace.ops.backend import BLOCK_SIZE
+
+    url = _url(listener)
+    lines = [f"Headrace {__version__} serves {version.name} ({version.version}) at {url}"]
+    if ready is not None:
+        lines.append(
+            f"{ready.isa}, {ready.threads} threads, room for {ready.blocks * BLOCK_SIZE} tokens "
+            f"in all and {ready.context_length} in a sequence, {ready.max_sequences} at once"
+        )
+    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        lines.append("Other machines can reach this address, and nothing on the way is encrypted.")
+    if new_key is None:
+        lines.append("Keys: headrace keys create --tenant NAME. Talk to it: headrace chat")
+    else:
+        lines += ["", *_first_steps(url, version.name, new_key)]
+    typer.echo("\n".join([*lines, "README.md and docs/ tell the rest. Ctrl-C stops it."]))
+
+
+def _first_steps(url: str, model: str, key: str) -> list[str]:
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Say hello."}}], "max_tokens": 64}}'
+    return [
+        f"Your key, shown this once: {key}",
+        "",
+        f"  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' "
+        f"-H 'Content-Type: application/json' -d '{body}'",
+        "",
+        "  from openai import OpenAI",
+        f'  client = OpenAI(base_url="{url}/v1", api_key="{key}")',
+        "",
+    ]
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    address = ipaddress.ip_address(host)
+    if address.is_unspecified:
+        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
+    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
+
+
+def _cancel_on_signal() -> None:
+    """Until the server takes signals over, they end the start."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, task.cancel)
+
+
+async def _stop_engine(dispatcher: Dispatcher, starting: asyncio.Task[None]) -> None:
+    await dispatcher.stop(grace=1.0)
+    await asyncio.gather(starting, return_exceptions=True)
+
+
+async def _stop_server(server: Server, serving: asyncio.Task[None]) -> None:
+    server.should_exit = True
+    await asyncio.gather(serving, return_exceptions=True)

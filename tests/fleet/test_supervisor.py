@@ -133,7 +133,8 @@ async def test_a_killed_worker_fails_its_requests_and_comes_back(
 
 
 @pytest.mark.parametrize(
-    ("fault", "words"), [(CRASH, "a kernel went wrong"), (DIE, "exited with status 9")]
+    ("fault", "words"),
+    [(CRASH, "a fault in the engine (RuntimeError)"), (DIE, "exited with status 9")],
 )
 async def test_a_crash_is_told_to_the_caller(
     make_supervisor: MakeSupervisor, fault: int, words: str
@@ -207,6 +208,21 @@ async def test_a_command_that_does_not_exist_is_a_sentence() -> None:
     config = WorkerConfig(path="x", model="m", version="1")
     supervisor = Supervisor(config, command=("/nowhere/python",))
     with pytest.raises(WorkerFailed, match="/nowhere/python"):
+        await supervisor.start()
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("pass", "exited with status 0"),
+        ("import os; os.close(0); os.abort()", "killed by SIGABRT"),
+        ("raise SystemExit(3)", "exited with status 3"),
+    ],
+)
+async def test_a_worker_that_ends_without_a_word_is_described(program: str, words: str) -> None:
+    config = WorkerConfig(path="x", model="m", version="1")
+    supervisor = Supervisor(config, command=(sys.executable, "-c", program))
+    with pytest.raises(WorkerFailed, match=words):
         await supervisor.start()
 
 

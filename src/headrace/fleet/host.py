@@ -45,7 +45,10 @@ class HostedEngine(Protocol):
     def status(self) -> EngineStatus: ...
 
 
-def run(open_engine: Callable[[WorkerConfig], tuple[HostedEngine, Ready]]) -> int:
+OpenEngine = Callable[[WorkerConfig], tuple[HostedEngine, Ready]]
+
+
+def run(open_engine: OpenEngine) -> int:
     """Be a worker: read the launch line, open an engine and host it; the exit status.
 
     Whatever goes wrong is told to the parent in a sentence before the process ends.
@@ -59,17 +62,32 @@ def run(open_engine: Callable[[WorkerConfig], tuple[HostedEngine, Ready]]) -> in
     configure_log(launch.config.log_level)
     channel = Channel(launch.endpoint, sys.stdin.buffer)
     try:
-        engine, ready = open_engine(launch.config)
-        channel.send(ready)
-        host(engine, channel)
+        return _serve(open_engine, launch.config, channel)
     except ParentGone:
         log.info("parent_gone")
-    except Exception as error:
-        log.exception("engine_failed")
-        channel.send(Failed(str(error) or repr(error)))
-        return EXIT_FAILED
+        return 0
     finally:
         channel.close()
+
+
+def _serve(open_engine: OpenEngine, config: WorkerConfig, channel: Channel) -> int:
+    try:
+        engine, ready = open_engine(config)
+    except Exception as error:
+        log.exception("engine_not_opened")
+        channel.send(Failed(str(error) or repr(error)))
+        return EXIT_FAILED
+    channel.send(ready)
+    try:
+        host(engine, channel)
+    except ParentGone:
+        raise
+    except Exception as error:
+        # Only its kind leaves this process: callers are told, and the text of an unforeseen
+        # error may hold what another caller sent.
+        log.exception("engine_fault")
+        channel.send(Failed(f"a fault in the engine ({type(error).__name__})"))
+        return EXIT_FAILED
     return 0
 
 

@@ -14,7 +14,6 @@ from typing import Literal
 import msgspec
 import structlog
 
-from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.fleet.child import Child, describe_exit
 from headrace.fleet.config import WorkerConfig
@@ -31,11 +30,13 @@ from headrace.fleet.messages import (
     Status,
     Submit,
 )
+from headrace.fleet.traffic import Traffic
 
 log = structlog.get_logger("headrace.fleet")
 
 WorkerState = Literal["starting", "ready", "backing_off", "stopped"]
 WATCH_NONCE = 0
+BEATS_TO_REPORT = 5
 LAST_WORDS_SECONDS = 2.0
 WORKER_COMMAND = (sys.executable, "-m", "headrace.fleet.worker")
 
@@ -47,7 +48,8 @@ class Patience:
     start: for a worker to load its model. beat: between looks at a worker that owes an
     answer; after `silent_beats` of them without a sign of life it is killed. The first step
     of a long prompt on a slow machine must fit. backoff_first .. backoff_most: between
-    failed starts, doubling. stop: for a worker to end when told to.
+    failed starts, doubling. stable: of service after which earlier deaths are forgotten.
+    stop: for a worker to end when told to.
     """
 
     start: float = 300.0
@@ -98,8 +100,7 @@ class Supervisor:
         self._starts = 0
         self._failures = 0
         self._last_error: str | None = None
-        self._mailboxes: dict[str, Mailbox] = {}
-        self._probes: dict[int, asyncio.Future[Status]] = {}
+        self._traffic = Traffic()
         self._nonce = 0
         self._silent_beats = 0
         self._ready_at = 0.0
@@ -109,7 +110,7 @@ class Supervisor:
     @property
     def live(self) -> int:
         """Requests that were submitted and have not ended."""
-        return len(self._mailboxes)
+        return self._traffic.live
 
     @property
     def capacity(self) -> int:
@@ -142,15 +143,14 @@ class Supervisor:
         there is no ready worker, ValueError if a live request has the same id."""
         if self._child is None or self._ready is None:
             raise WorkerUnavailable("no engine is running")
-        if request.id in self._mailboxes:
+        if request.id in self._traffic:
             raise ValueError(f"request {request.id} is live already")
         self._child.send(Submit([request]))
-        mailbox = self._mailboxes[request.id] = Mailbox(request)
-        return mailbox
+        return self._traffic.open(request)
 
     def cancel(self, request_id: str) -> None:
         """Stop a request's work; nothing happens if it has ended."""
-        if self._child is not None and request_id in self._mailboxes:
+        if self._child is not None and request_id in self._traffic:
             self._child.send(Cancel([request_id]))
 
     async def probe(self, timeout: float) -> Status:
@@ -160,14 +160,12 @@ class Supervisor:
             raise WorkerUnavailable("no engine is running")
         self._nonce += 1
         nonce = self._nonce
-        answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
-        self._probes[nonce] = answer
         self._child.send(Probe(nonce))
         try:
             async with asyncio.timeout(timeout):
-                return await answer
+                return await self._traffic.ask(nonce)
         finally:
-            del self._probes[nonce]
+            self._traffic.forget(nonce)
 
     def status(self) -> WorkerStatus:
         return WorkerStatus(
@@ -208,13 +206,13 @@ class Supervisor:
         watching = asyncio.create_task(self._watch(child))
         exiting = asyncio.create_task(self._await_exit(child, told))
         reasons = (told, watching, exiting)
-        reason = "its supervision was stopped"
+        reason = "the engine's supervision was stopped"
         try:
             await asyncio.wait(reasons, return_when=asyncio.FIRST_COMPLETED)
             reason = next(reason.result() for reason in reasons if reason.done())
         except Exception as error:
             log.exception("supervision_fault")
-            reason = f"a fault in its supervision: {error!r}"
+            reason = f"a fault in the engine's supervision ({type(error).__name__})"
         finally:
             reason = self._note_end(reason)
             for pending in reasons:
@@ -233,9 +231,10 @@ class Supervisor:
                 self._silent_beats = 0
                 match message:
                     case Outputs():
-                        self._deliver(message.outputs)
+                        if self._traffic.deliver(message.outputs):
+                            self.on_change()
                     case Status():
-                        self._answer(message)
+                        self._traffic.answer(message)
                     case Ready():
                         child.connected()
                         self._note_ready(message)
@@ -256,9 +255,11 @@ class Supervisor:
             await asyncio.sleep(self._patience.beat)
             if self._ready is None:
                 self._silent_beats += 1
+                if self._silent_beats % BEATS_TO_REPORT == 0:
+                    log.info("worker_still_starting", pid=child.pid, model=self._config.model)
                 if self._silent_beats > beats_to_start:
                     return f"the engine was not ready after {self._patience.start:g} s"
-            elif self._mailboxes or self._probes:
+            elif self._traffic.owed:
                 self._silent_beats += 1
                 if self._silent_beats > self._patience.silent_beats:
                     silence = self._patience.silent_beats * self._patience.beat
@@ -273,24 +274,6 @@ class Supervisor:
             # Its last message says why, and may still be on the way.
             await asyncio.wait({told}, timeout=LAST_WORDS_SECONDS)
         return f"the engine process is gone: {describe_exit(status)}"
-
-    def _deliver(self, outputs: list[Output]) -> None:
-        ended = False
-        for output in outputs:
-            mailbox = self._mailboxes.get(output.id)
-            if mailbox is None:
-                continue  # It was ended here, and its end is what the caller has seen.
-            mailbox.put(output)
-            if output.finish is not None:
-                del self._mailboxes[output.id]
-                ended = True
-        if ended:
-            self.on_change()
-
-    def _answer(self, status: Status) -> None:
-        waiting = self._probes.get(status.nonce)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(status)
 
     def _note_ready(self, ready: Ready) -> None:
         log.info("worker_ready", pid=ready.pid, model=ready.model, isa=ready.isa)
@@ -310,18 +293,13 @@ class Supervisor:
             self._last_error = reason
             log.error("worker_ended", reason=reason, live=self.live, failures=self._failures)
         self._ready = None
-        mailboxes, self._mailboxes = self._mailboxes, {}
-        for mailbox in mailboxes.values():
-            mailbox.end("error", reason)
-        for answer in self._probes.values():
-            if not answer.done():
-                answer.set_exception(WorkerUnavailable(reason))
+        self._state = "stopped" if self._stopping.is_set() else "backing_off"
+        self._traffic.fail(reason)
         self.on_change()
         return reason
 
     async def _back_off(self) -> None:
         """Wait before the next start: not at all after a first death, then ever longer."""
-        self._state = "backing_off"
         if self._failures < 2:
             return
         longest = self._patience.backoff_first * 2.0 ** min(self._failures - 2, 30)

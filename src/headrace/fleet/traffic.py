@@ -1,0 +1,74 @@
+"""What a worker owes: the live requests and the questions it has not answered."""
+
+from __future__ import annotations
+
+import asyncio
+
+from headrace.engine.output import Output
+from headrace.engine.request import GenerationRequest
+from headrace.fleet.errors import WorkerUnavailable
+from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.messages import Status
+
+
+class Traffic:
+    """Routes what a worker says to whoever waits for it, and tells them all when it is gone."""
+
+    def __init__(self) -> None:
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._questions: dict[int, asyncio.Future[Status]] = {}
+
+    @property
+    def live(self) -> int:
+        """Requests that have not ended."""
+        return len(self._mailboxes)
+
+    @property
+    def owed(self) -> bool:
+        """Whether anyone waits for the worker."""
+        return bool(self._mailboxes or self._questions)
+
+    def __contains__(self, request_id: str) -> bool:
+        return request_id in self._mailboxes
+
+    def open(self, request: GenerationRequest) -> Mailbox:
+        """Expect outputs of a request."""
+        mailbox = self._mailboxes[request.id] = Mailbox(request)
+        return mailbox
+
+    def deliver(self, outputs: list[Output]) -> bool:
+        """Whether a request ended by this. Outputs of a request that has ended already are
+        dropped: its end is what the caller has seen."""
+        ended = False
+        for output in outputs:
+            mailbox = self._mailboxes.get(output.id)
+            if mailbox is None:
+                continue
+            mailbox.put(output)
+            if output.finish is not None:
+                del self._mailboxes[output.id]
+                ended = True
+        return ended
+
+    def ask(self, nonce: int) -> asyncio.Future[Status]:
+        """Expect the answer to a probe; `forget` it when nobody waits any longer."""
+        question: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        self._questions[nonce] = question
+        return question
+
+    def answer(self, status: Status) -> None:
+        question = self._questions.get(status.nonce)
+        if question is not None and not question.done():
+            question.set_result(status)
+
+    def forget(self, nonce: int) -> None:
+        del self._questions[nonce]
+
+    def fail(self, reason: str) -> None:
+        """The worker is gone: every request ends as an error, every question fails."""
+        mailboxes, self._mailboxes = self._mailboxes, {}
+        for mailbox in mailboxes.values():
+            mailbox.end("error", reason)
+        for question in self._questions.values():
+            if not question.done():
+                question.set_exception(WorkerUnavailable(reason))

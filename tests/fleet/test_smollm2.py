@@ -1,0 +1,79 @@
+"""The real model on the native kernels, in its own process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from headrace.dispatch.dispatcher import Dispatcher
+from headrace.engine.output import Output
+from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.supervisor import Supervisor
+from headrace.models.model import open_model
+from headrace.text.tokenizer import Tokenizer
+
+KV_MEMORY = 256 << 20
+
+
+@pytest.fixture
+async def service(smollm2_path: Path) -> AsyncIterator[Dispatcher]:
+    config = WorkerConfig(
+        path=str(smollm2_path), model="smollm2-135m", version="test", kv_memory=KV_MEMORY
+    )
+    dispatcher = Dispatcher(Supervisor(config))
+    await dispatcher.start()
+    yield dispatcher
+    await dispatcher.stop(grace=0)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_path: Path) -> Tokenizer:
+    return Tokenizer.from_gguf(open_model(smollm2_path).metadata)
+
+
+def request(name: str, prompt: list[int], max_tokens: int) -> GenerationRequest:
+    return GenerationRequest(
+        id=name,
+        prompt=prompt,
+        sampling=SamplingParams(temperature=0),
+        stopping=StopConditions(max_tokens=max_tokens, ignore_eos=True),
+    )
+
+
+async def read(dispatcher: Dispatcher, wanted: GenerationRequest) -> list[Output]:
+    return [output async for output in await dispatcher.place(wanted)]
+
+
+async def test_it_knows_a_capital(service: Dispatcher, tokenizer: Tokenizer) -> None:
+    prompt = tokenizer.encode("The capital of France is")
+    outputs = await read(service, request("r", prompt, 8))
+    assert "".join(output.text for output in outputs).startswith(" Paris")
+
+
+async def test_thirty_two_streams_have_exact_counts_and_two_hundred_drops_leave_nothing(
+    service: Dispatcher, tokenizer: Tokenizer
+) -> None:
+    prompts = [tokenizer.encode(f"Number {n} is") for n in range(32)]
+    wanted = [request(f"r{n}", prompt, 8 + n % 5) for n, prompt in enumerate(prompts)]
+    for one, outputs in zip(
+        wanted, await asyncio.gather(*[read(service, one) for one in wanted]), strict=True
+    ):
+        finish = outputs[-1].finish
+        assert finish is not None
+        assert (finish.reason, finish.prompt_tokens) == ("length", len(one.prompt))
+        assert finish.completion_tokens == one.stopping.max_tokens
+        assert sum(len(output.tokens) for output in outputs) == one.stopping.max_tokens
+
+    async def open_and_drop(n: int) -> None:
+        (await service.place(request(f"d{n}", prompts[n % 32], 1000))).cancel()
+
+    await asyncio.gather(*[open_and_drop(n) for n in range(200)])
+    async with asyncio.timeout(60):
+        while (status := await service.probe(30)).running or service.status().running:
+            pass
+    assert (status.waiting, service.status().queued) == (0, 0)
+    assert status.blocks_free + status.blocks_cached == status.blocks_total

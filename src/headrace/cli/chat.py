@@ -46,8 +46,9 @@ def chat(
     import httpx
 
     timeout = httpx.Timeout(10, read=600)
-    base_url, headers = _base_url(settings, url), _headers(settings, key)
-    with httpx.Client(base_url=base_url, headers=headers, timeout=timeout) as client:
+    service = _checked(url) if url else base_url(settings)
+    headers = _headers(settings, key)
+    with httpx.Client(base_url=service, headers=headers, timeout=timeout) as client:
         sampling = {"temperature": temperature, "max_tokens": max_tokens}
         conversation = Conversation(
             client,
@@ -178,14 +179,17 @@ def _answer(conversation: Conversation, message: str) -> None:
     typer.secho(f"[{stopped}{conversation.timing}]", dim=True, err=True)
 
 
-def _base_url(settings: Settings, url: str | None) -> str:
-    if url:
-        if not re.match(r"https?://[\w.:\[\]-]+", url):
-            raise CommandError(f"{url!r} is not a URL like http://127.0.0.1:8080")
-        return url.rstrip("/").removesuffix("/v1")
+def base_url(settings: Settings) -> str:
+    """Where a service with these settings is reached from this machine."""
     everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
     host = everywhere.get(settings.host, settings.host)
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
+
+
+def _checked(url: str) -> str:
+    if not re.match(r"https?://[\w.:\[\]-]+", url):
+        raise CommandError(f"{url!r} is not a URL like http://127.0.0.1:8080")
+    return url.rstrip("/").removesuffix("/v1")
 
 
 def _headers(settings: Settings, key: str | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, chat, config, models
+from headrace.cli import bench, chat, config, doctor, keys, models, serve, usage
 from headrace.cli.output import CommandError
 from headrace.settings import SettingsError
 
@@ -20,9 +20,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command()(serve.serve)
 app.command()(config.config)
 app.add_typer(models.app, name="models")
+app.add_typer(keys.app, name="keys")
+app.command()(usage.usage)
 app.command()(chat.chat)
+app.command()(doctor.doctor)
 app.command()(bench.bench)
 
 

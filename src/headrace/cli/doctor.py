@@ -1,0 +1,278 @@
+"""`headrace doctor`: what this machine can do, and what would keep the service from working."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+from headrace.cli.flags import with_settings
+from headrace.cli.output import JsonFlag, print_json, size
+from headrace.settings import MIB, Settings
+
+if TYPE_CHECKING:
+    from headrace.models.version import ModelVersion
+
+OVERHEAD = 256 * MIB
+"""Memory of the two processes besides weights and KV cache, roughly."""
+
+SPARE_DISK = 512 * MIB
+"""Below this a data directory is close to losing charges."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report; advice says what to do about it."""
+
+    check: str
+    status: Literal["ok", "warn", "fail"]
+    detail: str
+    advice: str | None = None
+
+
+@with_settings()
+def doctor(settings: Settings, as_json: JsonFlag = False) -> None:
+    """Check this machine and installation. Exit code 1 if something would fail."""
+    findings = []
+    for finding in examine(settings):
+        findings.append(finding)
+        if not as_json:
+            _print(finding)
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+def examine(settings: Settings) -> Iterator[Finding]:
+    """Every check's findings, as soon as they are known."""
+    checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
+        _compute,
+        _model,
+        _memory,
+        _folders,
+        _database,
+        _port,
+    )
+    for check in checks:
+        yield from check(settings)
+
+
+def _print(finding: Finding) -> None:
+    colour = {"ok": "green", "warn": "yellow", "fail": "red"}[finding.status]
+    typer.echo(
+        f"{typer.style(f'{finding.status:4}', fg=colour)}  {finding.check}: {finding.detail}"
+    )
+    if finding.advice:
+        typer.echo(f"      → {finding.advice}")
+
+
+def _compute(settings: Settings) -> Iterator[Finding]:
+    from headrace.fleet.cores import usable_cores
+
+    cores = usable_cores()
+    threads = settings.threads or cores
+    detail = f"{cores} usable, {os.cpu_count()} logical; {threads} compute threads"
+    if threads > cores:
+        advice = "more threads than cores slow each other down; lower --threads"
+        yield Finding("cores", "warn", detail, advice)
+    else:
+        yield Finding("cores", "ok", detail)
+    try:
+        from headrace.ops.cpu import available_isas, measure_speed
+    except ImportError as error:
+        advice = "install Headrace again with a C++20 compiler at hand: pip install ."
+        yield Finding("kernels", "fail", f"the native kernels do not load: {error}", advice)
+        return
+    available = available_isas()
+    isa = settings.isa or available[0]
+    if isa not in available:
+        detail = f"{isa} is set, and this machine has {', '.join(available)}"
+        yield Finding("instruction sets", "fail", detail, "unset HEADRACE_ISA, or --isa")
+        return
+    slow = "kernels run on the portable code, many times slower" if isa == "scalar" else None
+    detail = f"{', '.join(available)}; {isa} is used"
+    yield Finding("instruction sets", "warn" if slow else "ok", detail, slow)
+    speed = measure_speed(threads, isa)
+    detail = f"{speed.bytes_per_second / 1e9:.1f} GB/s read from memory, "
+    detail += f"{speed.products_per_second / 1e9:.0f} G multiply-adds/s"
+    if version := _installed(settings):
+        bound = speed.bytes_per_second / version.size
+        detail += f"; memory bounds one stream of {version.name} near {bound:.0f} tokens/s"
+    yield Finding("speed", "ok", detail)
+
+
+def _model(settings: Settings) -> Iterator[Finding]:
+    from headrace.models.catalogue import Catalogue
+    from headrace.models.errors import CatalogueError, ModelFileError
+    from headrace.models.model import open_model
+
+    catalogue = Catalogue(settings.models_dir)
+    try:
+        entry = catalogue.get(settings.model)
+        version = catalogue.installed(settings.model)
+        broken = [v for v in catalogue.versions(settings.model) if not v.is_whole()]
+    except CatalogueError as error:
+        yield Finding("model", "fail", str(error), "choose one by --model or HEADRACE_MODEL")
+        return
+    if version is None:
+        fault = "is not the file that was installed" if broken else "is not on disk"
+        advice = f"the first `headrace serve` fetches it, or: headrace models pull {settings.model}"
+        yield Finding("model", "warn", f"{entry.name} {fault}", advice)
+        if entry.size:
+            yield _space("disk for the model", settings.models_dir, entry.size)
+        return
+    try:
+        model = open_model(version.path)
+    except ModelFileError as error:
+        yield Finding("model", "fail", str(error), "choose a model of a supported architecture")
+        return
+    detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
+    yield Finding("model", "ok", f"{detail}, {model.context_length} tokens of context")
+
+
+def _memory(settings: Settings) -> Iterator[Finding]:
+    version = _installed(settings)
+    needed = (version.size if version else 0) + settings.kv_memory + OVERHEAD
+    free = _free_memory()
+    detail = f"{size(free)} free; about {size(needed)} are needed"
+    if needed > free:
+        yield Finding("memory", "warn", detail, "lower --kv-memory, or choose a smaller model")
+    else:
+        yield Finding("memory", "ok", detail)
+
+
+def _folders(settings: Settings) -> Iterator[Finding]:
+    for name, folder in (
+        ("data directory", settings.data_dir),
+        ("models directory", settings.models_dir),
+    ):
+        existing = _nearest_existing(folder)
+        try:
+            with tempfile.TemporaryFile(dir=existing):
+                state = "is writable" if existing == folder else "will be made by the first start"
+        except OSError as error:
+            advice = f"give this user the folder, or set another: --{name.replace(' ', '-')}"
+            advice = advice.replace("directory", "dir")
+            yield Finding(name, "fail", f"{existing} is not writable: {error.strerror}", advice)
+        else:
+            yield Finding(name, "ok", f"{folder} {state}")
+    yield _space("disk for data", settings.data_dir, SPARE_DISK)
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    from sqlalchemy import create_engine
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from headrace.store.errors import StoreError
+    from headrace.store.migrate import revision
+    from headrace.store.schema import HEAD
+    from headrace.store.url import database_url
+
+    try:
+        url = database_url(settings.database_url, settings.data_dir)
+    except StoreError as error:
+        yield Finding("database", "fail", str(error), "mend HEADRACE_DATABASE_URL")
+        return
+    shown = url.render_as_string(hide_password=True)
+    if url.drivername == "sqlite" and not Path(str(url.database)).exists():
+        yield Finding("database", "ok", f"{shown} will be made by the first start")
+        return
+    try:
+        engine = create_engine(url)
+        with engine.connect() as connection:
+            found = revision(connection)
+        engine.dispose()
+    except (SQLAlchemyError, ModuleNotFoundError) as error:
+        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        advice = "start it, or mend HEADRACE_DATABASE_URL"
+        if isinstance(error, ModuleNotFoundError):
+            advice = "pip install 'headrace[postgres]'"
+        yield Finding("database", "fail", f"{shown} cannot be used: {reason}", advice)
+        return
+    if found == HEAD:
+        yield Finding("database", "ok", f"{shown} at revision {found}")
+    else:
+        detail = f"{shown} is at revision {found}, this release's is {HEAD}"
+        yield Finding("database", "warn", detail, "the next start migrates an older one")
+
+
+def _port(settings: Settings) -> Iterator[Finding]:
+    where = f"{settings.host} port {settings.port}"
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((settings.host, settings.port))
+    except OSError as error:
+        yield _occupied(settings, where, error)
+    else:
+        yield Finding("port", "ok", f"{where} is free")
+
+
+def _occupied(settings: Settings, where: str, fault: OSError) -> Finding:
+    """A port that cannot be had: ours already, or a fault."""
+    import httpx
+
+    from headrace.cli.chat import base_url
+
+    try:
+        with httpx.Client(base_url=base_url(settings), timeout=5) as client:
+            if client.get("/").json()["service"] != "headrace":
+                raise KeyError
+            state = client.get("/readyz").json()
+            ready = state["status"] == "ready"
+    except (httpx.HTTPError, ValueError, KeyError, TypeError):
+        advice = "stop what listens there, or choose another: --port, HEADRACE_PORT"
+        return Finding("port", "fail", f"{where} cannot be had: {fault.strerror}", advice)
+    if ready:
+        return Finding("port", "ok", f"a Headrace serves at {where}, and is ready")
+    advice = "see its log"
+    return Finding(
+        "port", "warn", f"a Headrace at {where} is not ready: {state.get('reason')}", advice
+    )
+
+
+def _installed(settings: Settings) -> ModelVersion | None:
+    from headrace.models.catalogue import Catalogue
+    from headrace.models.errors import CatalogueError
+
+    try:
+        return Catalogue(settings.models_dir).installed(settings.model)
+    except CatalogueError:
+        return None  # `_model` says so
+
+
+def _space(check: str, folder: Path, needed: int) -> Finding:
+    free = shutil.disk_usage(_nearest_existing(folder)).free
+    detail = f"{size(free)} free for {folder}"
+    if free < needed:
+        return Finding(check, "fail", f"{detail}; {size(needed)} are needed", "free some space")
+    return Finding(check, "ok", detail)
+
+
+def _nearest_existing(folder: Path) -> Path:
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def _free_memory() -> int:
+    """Bytes that processes here may still take: the machine's, or less where a control group
+    (version 2) says so."""
+    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    meminfo = Path("/proc/meminfo")
+    if meminfo.exists():
+        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        free = int(fields["MemAvailable"].split()[0]) * 1024
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = int((group / "memory.max").read_text())  # "max" where there is none
+        return min(free, limit - int((group / "memory.current").read_text()))
+    except (OSError, ValueError):
+        return free

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import ipaddress
+import json
 import signal
 import socket
 from contextlib import AsyncExitStack
@@ -238,7 +239,8 @@ def announce(
 
 
 def _first_steps(url: str, model: str, key: str) -> list[str]:
-    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Say hello."}}], "max_tokens": 64}}'
+    messages = [{"role": "user", "content": "Say hello."}]
+    body = json.dumps({"model": model, "messages": messages, "max_tokens": 64})
     return [
         f"Your key, shown this once: {key}",
         "",

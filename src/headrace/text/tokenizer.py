@@ -79,7 +79,11 @@ class Tokenizer:
         if not text:
             return []
         encoder = self._codec.start if first else self._codec.middle
-        return list(encoder.encode(text, add_special_tokens=False).ids)
+        try:
+            return list(encoder.encode(text, add_special_tokens=False).ids)
+        except TypeError:
+            text.encode()  # says which surrogate it was
+            raise
 
     def controls_in(self, text: str) -> list[tuple[int, int, int]]:
         """Control tokens written in text: (start, stop, id), in order and apart.

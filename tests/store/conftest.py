@@ -1,0 +1,9 @@
+from tests.store.fixtures import (  # noqa: F401
+    database,
+    empty_url,
+    migrated_postgresql,
+    migrated_sqlite,
+    postgresql,
+    sqlite,
+    sqlite_url,
+)

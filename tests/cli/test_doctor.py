@@ -10,6 +10,8 @@ import pytest
 
 from headrace.cli import doctor
 from headrace.cli.doctor import Finding, examine
+from headrace.ops import cpu
+from headrace.ops.cpu import MachineSpeed
 from headrace.settings import Settings
 from headrace.store.database import Database
 from headrace.store.url import database_url
@@ -22,6 +24,12 @@ from .service import fake_service
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(autouse=True)
+def speed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A measurement that takes no time; `test_as_a_command` makes the real one."""
+    monkeypatch.setattr(cpu, "measure_speed", lambda threads, isa: MachineSpeed(isa, 1, 9e9, 4e9))
 
 
 def findings(home: Path, **flags: object) -> dict[str, Finding]:
@@ -39,7 +47,7 @@ def test_a_fresh_machine_is_fit_and_stays_untouched(home: Path) -> None:
     assert report["model"].status == "warn"
     assert "headrace models pull smollm2-135m" in str(report["model"].advice)
     assert not [f for f in report.values() if f.status == "fail"]
-    assert "GB/s" in report["speed"].detail
+    assert "9.0 GB/s" in report["speed"].detail
     assert "is used" in report["instruction sets"].detail
     assert list(home.iterdir()) == []
 
@@ -136,7 +144,9 @@ def test_a_port_that_something_else_has_is_a_fault(home: Path) -> None:
 def test_as_a_command(headrace: Headrace) -> None:
     fit = headrace("doctor", "--port", "0", "--json")
     assert fit.returncode == 0, fit.stdout
-    assert {row["status"] for row in json.loads(fit.stdout)} <= {"ok", "warn"}
+    report = {row["check"]: row for row in json.loads(fit.stdout)}
+    assert {row["status"] for row in report.values()} <= {"ok", "warn"}
+    assert "GB/s read from memory" in report["speed"]["detail"]
     unfit = headrace("doctor", "--port", "0", "--model", "nope")
     assert unfit.returncode == 1
     assert "fail  model: no model is called 'nope'" in unfit.stdout

@@ -17,7 +17,7 @@ def test_version(headrace: Headrace) -> None:
 def test_help_lists_the_commands(headrace: Headrace) -> None:
     done = headrace("--help")
     assert done.returncode == 0
-    for name in ("config", "models", "chat", "doctor"):
+    for name in ("serve", "chat", "models", "keys", "usage", "config", "doctor", "bench"):
         assert name in done.stdout
 
 

@@ -21,11 +21,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(serve.serve)
-app.command()(config.config)
+app.command()(serve.serve)
+app.command()(chat.chat)
 app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.command()(usage.usage)
-app.command()(chat.chat)
+app.command()(config.config)
 app.command()(doctor.doctor)
 app.command()(bench.bench)
 

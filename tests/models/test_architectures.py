@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from bench.accuracy import load, logits_of
 from transformers import (
     AutoModelForCausalLM,
     Gemma3ForCausalLM,
@@ -22,7 +23,6 @@ from headrace.models.model import open_model
 from headrace.ops.reference import ReferenceBackend
 from headrace.text.tokenizer import Tokenizer
 from tests.models.huggingface import export, logits
-from tests.models.stepping import load, step_logits
 
 SIZES = {
     "hidden_size": 64,
@@ -52,8 +52,8 @@ def randomised(model: PreTrainedModel) -> PreTrainedModel:
 
 def assert_agree(model: PreTrainedModel, path: Path, tokens: np.ndarray, step: int) -> None:
     expected = logits(model, tokens)
-    executable = load(ReferenceBackend(), path, len(tokens), step)
-    found = np.concatenate(list(step_logits(executable, tokens, step)))
+    executable = load(ReferenceBackend(), open_model(path), len(tokens), step)
+    found = logits_of(executable, tokens.astype(np.int32), step)
     difference = np.linalg.norm(found - expected, axis=1)
     assert (difference / np.linalg.norm(expected, axis=1)).max() < 1e-3
     np.testing.assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))

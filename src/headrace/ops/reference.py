@@ -135,13 +135,13 @@ class ReferenceExecutable:
             v = self._values[op.layer, blocks].reshape(-1, *self._values.shape[3:])[:length]
             group = self._program.heads // self._program.kv_heads
             k, v = np.repeat(k, group, axis=1), np.repeat(v, group, axis=1)
-            scores = np.einsum("qhd,phd->hqp", q[start:end], k) * np.float32(op.scale)
+            scores = q[start:end].swapaxes(0, 1) @ k.transpose(1, 2, 0) * np.float32(op.scale)
             scores = softcap(scores, op.softcap)
             distance = positions[:, None] - np.arange(length)
             visible = distance >= 0
             if op.window is not None:
                 visible &= distance < op.window
-            out[start:end] = np.einsum("hqp,phd->qhd", softmax(scores, visible), v)
+            out[start:end] = (softmax(scores, visible) @ v.swapaxes(0, 1)).swapaxes(0, 1)
         return out.reshape(len(out), -1)
 
 

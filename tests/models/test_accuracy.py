@@ -1,0 +1,54 @@
+"""The native backend's logits on real text against the float32 reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench.accuracy import Comparison, cut, measure, standard_text
+
+from headrace.models.model import open_model
+from headrace.text.tokenizer import Tokenizer
+
+
+def test_cpu_logits_stay_with_the_reference_over_real_text(smollm2_path: Path) -> None:
+    (cpu,) = measure(smollm2_path, standard_text(), 2048, 512, llama_python=None)
+    assert cpu.positions >= 2000
+    assert cpu.mean_kl < 0.003
+    assert cpu.top1 > 0.975
+
+
+def test_the_measure_is_the_divergence_it_claims_to_be() -> None:
+    random = np.random.default_rng(5)
+    expected = random.normal(size=(300, 50)).astype(np.float32)
+    found = expected + random.normal(scale=0.3, size=expected.shape).astype(np.float32)
+    comparison = Comparison("x")
+    comparison.add(expected[:100], found[:100])
+    comparison.add(expected[100:], found[100:])
+    result = comparison.result()
+
+    p, q = (np.exp(x.astype(np.float64)) for x in (expected, found))
+    p, q = p / p.sum(1, keepdims=True), q / q.sum(1, keepdims=True)
+    kl = (p * np.log(p / q)).sum(1)
+    assert result.positions == 300
+    assert result.mean_kl == pytest.approx(kl.mean(), rel=1e-3)
+    assert result.p99_kl == pytest.approx(np.quantile(kl, 0.99), rel=1e-3)
+    assert result.top1 == pytest.approx((p.argmax(1) == q.argmax(1)).mean())
+
+
+def test_equal_logits_do_not_diverge() -> None:
+    logits = np.random.default_rng(6).normal(size=(10, 50)).astype(np.float32)
+    comparison = Comparison("x")
+    comparison.add(logits, logits.copy())
+    assert comparison.result().mean_kl == 0
+    assert comparison.result().top1 == 1
+
+
+def test_text_is_cut_into_sequences_of_the_wanted_length(smollm2_path: Path) -> None:
+    tokenizer = Tokenizer.from_gguf(open_model(smollm2_path).metadata)
+    sequences = cut(standard_text(), tokenizer, 100, 32)
+    assert [len(ids) for ids in sequences] == [32] * 4
+    assert len({ids.tobytes() for ids in sequences}) == 4
+    with pytest.raises(ValueError, match="the text has"):
+        cut("too short", tokenizer, 100, 32)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -100,20 +102,30 @@ def test_a_clean_stop_ends_with_zero(smollm2_path: Path, tmp_path: Path) -> None
     assert service.process.wait(20) == 0
 
 
+def printed(service: Service, text: str) -> str:
+    """The line of the service's output that holds `text`, once it is there."""
+    deadline = time.monotonic() + 30
+    while True:
+        for line in service.log.read_text().splitlines():
+            if text in line:
+                return line
+        assert time.monotonic() < deadline, service.log.read_text()
+        time.sleep(0.05)
+
+
 def test_the_first_start_prints_a_key_once_and_it_works(smollm2_path: Path, tmp_path: Path) -> None:
     service = start(smollm2_path, tmp_path, key=None)
     try:
-        text = service.log.read_text()
-        (line,) = [line for line in text.splitlines() if line.strip().startswith("curl")]
-        key = line.split("Bearer ")[1].split("'")[0].split('"')[0]
+        command = printed(service, "curl ")
+        key = command.split("Bearer ")[1].split("'")[0]
         assert key.startswith("hr-")
-        assert httpx.get(
-            f"{service.url}/v1/models", headers={"authorization": f"Bearer {key}"}
-        ).json()["data"]
+        answer = subprocess.run(shlex.split(command), capture_output=True, check=True)
+        assert json.loads(answer.stdout)["choices"][0]["message"]["content"]
     finally:
         stop(service)
     again = start(smollm2_path, tmp_path, key=None)
     try:
+        printed(again, "Ctrl-C stops it")
         assert key not in again.log.read_text()
     finally:
         stop(again)

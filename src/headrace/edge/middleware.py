@@ -13,6 +13,9 @@ from headrace.edge.responses import error_response
 
 log = structlog.get_logger("headrace.edge")
 
+POLLED = ("/healthz", "/readyz")
+"""Paths that balancers ask for all the time."""
+
 CLIENT_GONE = 499
 """What the log shows where the client left before there was a status."""
 
@@ -49,7 +52,8 @@ class ExchangeMiddleware:
                 raise  # the head is sent: all that is left is to cut the connection
             await error_response(internal_error(exchange.id))(scope, receive, send_with_id)
         finally:
-            log.info(
+            note = log.debug if scope["path"] in POLLED else log.info
+            note(
                 "request",
                 request_id=exchange.id,
                 method=scope["method"],

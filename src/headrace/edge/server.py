@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from headrace.api.openai.errors import head_too_large
 
 BACKLOG = 2048
 GRACE_SECONDS = 30
+MAX_HEAD_BYTES = 64 << 10
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -34,6 +38,37 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+class BoundedProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1, which by itself would buffer a head without end. One that is not
+    complete after MAX_HEAD_BYTES is refused."""
+
+    _unfinished_head = 0
+
+    def on_message_begin(self) -> None:
+        self._unfinished_head = 1
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._unfinished_head = 0
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._unfinished_head:
+            self._unfinished_head += len(data)
+            if self._unfinished_head > MAX_HEAD_BYTES:
+                self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        error = head_too_large(MAX_HEAD_BYTES)
+        body = error.body()
+        self.transport.write(
+            b"HTTP/1.1 %d Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
+            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (error.status, len(body), body)
+        )
+        self.transport.close()
+
+
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM. Then `on_stop` is called, open requests may finish for
     GRACE_SECONDS, and `serve` returns; a second signal ends them at once."""
@@ -43,7 +78,8 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="none",
-                http="httptools",
+                http=BoundedProtocol,
+                ws="none",
                 log_config=None,
                 log_level="warning",
                 access_log=False,

@@ -79,6 +79,11 @@ def body_too_large(limit: int) -> ApiError:
     return ApiError(413, message, code="request_too_large")
 
 
+def head_too_large(limit: int) -> ApiError:
+    message = f"The request line and headers are larger than the limit of {limit} bytes."
+    return ApiError(431, message, code="request_too_large")
+
+
 def context_length_exceeded(
     limit: int, prompt: int, asked: int, param: str | None = None
 ) -> ApiError:

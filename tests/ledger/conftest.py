@@ -1,3 +1,8 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.store.database import Database
 from tests.store.fixtures import (  # noqa: F401
     database,
     migrated_postgresql,
@@ -6,3 +11,15 @@ from tests.store.fixtures import (  # noqa: F401
     sqlite,
     sqlite_url,
 )
+
+from .books import Books, create_holder
+
+
+@pytest.fixture
+def books(database: Database) -> Books:  # noqa: F811
+    return Books(database, create_holder(database))
+
+
+@pytest.fixture
+def sqlite_books(sqlite: Database) -> Books:  # noqa: F811
+    return Books(sqlite, create_holder(sqlite))

@@ -1,0 +1,262 @@
+"""One true row a request, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import URL, Engine, event
+from sqlalchemy.exc import IntegrityError
+from structlog.testing import capture_logs
+
+from headrace.ledger.errors import UnknownCharge
+from headrace.ledger.ledger import Ledger
+from headrace.store.database import Database
+from headrace.store.errors import DatabaseUnavailable
+from headrace.store.ids import uuid7
+
+from .books import EDGE, OTHER_EDGE, Books, close, create_holder
+
+
+@asynccontextmanager
+async def running(database: Database, edge: object = EDGE, **options: Any) -> AsyncIterator[Ledger]:
+    ledger = Ledger(database, edge, **options)  # type: ignore[arg-type]
+    await ledger.start()
+    yield ledger
+    await ledger.stop()
+
+
+@contextmanager
+def commits() -> Iterator[list[None]]:
+    """The transactions committed within the block."""
+    seen: list[None] = []
+
+    def note(_connection: object) -> None:
+        seen.append(None)
+
+    event.listen(Engine, "commit", note)
+    try:
+        yield seen
+    finally:
+        event.remove(Engine, "commit", note)
+
+
+@contextmanager
+def locked(url: URL) -> Iterator[Callable[[], None]]:
+    """The database locked by another process; call it to unlock."""
+    other = sqlite3.connect(str(url.database), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        yield lambda: (other.execute("ROLLBACK"), None)[1]
+    finally:
+        other.close()
+
+
+@pytest.fixture
+def hasty(sqlite_url: URL) -> Iterator[Database]:
+    """A database that does not wait for locks."""
+    database = Database.open(sqlite_url, lock_seconds=0.001)
+    yield database
+    database.close()
+
+
+async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books) -> None:
+    charge = books.charge()
+    now = 1_700_000_000.5
+    async with running(books.database, now=lambda: now) as ledger:
+        await ledger.open(charge)
+        (row,) = books.rows()
+        assert row["ending"] is row["closed_at"] is None
+        assert row["opened_at"] == 1_700_000_000_500
+        await ledger.close(
+            charge.id,
+            prompt_tokens=5,
+            completion_tokens=7,
+            cached_tokens=2,
+            reasoning_tokens=1,
+            ending="length",
+        )
+        (row,) = books.rows()
+    assert row == {
+        "id": charge.id,
+        "edge": EDGE,
+        "tenant_id": books.holder.tenant_id,
+        "key_id": books.holder.id,
+        "request_id": "req_1",
+        "endpoint": "/v1/completions",
+        "stream": True,
+        "model": "smollm2-135m",
+        "model_version": "abc123",
+        "opened_at": 1_700_000_000_500,
+        "closed_at": 1_700_000_000_500,
+        "prompt_tokens": 5,
+        "completion_tokens": 7,
+        "cached_tokens": 2,
+        "reasoning_tokens": 1,
+        "ending": "length",
+    }
+
+
+async def test_to_open_or_close_again_changes_nothing(books: Books) -> None:
+    charge = books.charge()
+    async with running(books.database) as ledger:
+        await asyncio.gather(ledger.open(charge), ledger.open(charge))
+        await close(ledger, charge.id, tokens=7)
+        before = books.rows()
+        await asyncio.gather(*(close(ledger, charge.id, tokens=n) for n in (8, 9)))
+        await ledger.open(replace(charge, model="another"))
+    assert books.rows() == before
+    assert before[0]["completion_tokens"] == 7
+
+
+async def test_200_closes_at_once_take_a_few_transactions(books: Books) -> None:
+    charges = [books.charge() for _ in range(200)]
+    async with running(books.database) as ledger:
+        with commits() as opening:
+            await asyncio.gather(*(ledger.open(charge) for charge in charges))
+        with commits() as closing:
+            await asyncio.gather(*(close(ledger, c.id, n) for n, c in enumerate(charges)))
+    assert [row["completion_tokens"] for row in books.rows()] == list(range(200))
+    assert all(row["ending"] == "stop" for row in books.rows())
+    assert len(opening) <= 3
+    assert len(closing) <= 3
+
+
+async def test_a_charge_that_never_was_opened_cannot_be_closed(books: Books) -> None:
+    charge, ghost = books.charge(), uuid7()
+    async with running(books.database) as ledger:
+        await ledger.open(charge)
+        with capture_logs() as logs:
+            good, bad = await asyncio.gather(
+                close(ledger, charge.id), close(ledger, ghost), return_exceptions=True
+            )
+    assert good is None
+    assert isinstance(bad, UnknownCharge)
+    assert [(entry["event"], entry["id"]) for entry in logs] == [("charge_unknown", str(ghost))]
+    assert len(books.rows()) == 1
+
+
+async def test_an_unacceptable_charge_fails_alone(books: Books) -> None:
+    charges = [books.charge() for _ in range(5)]
+    charges[2] = replace(charges[2], key_id="no such key")
+    async with running(books.database) as ledger:
+        with capture_logs() as logs:
+            results = await asyncio.gather(*map(ledger.open, charges), return_exceptions=True)
+    assert [type(result) for result in results].count(type(None)) == 4
+    assert isinstance(results[2], IntegrityError)
+    assert [(e["event"], e["key_id"]) for e in logs] == [("charge_not_written", "no such key")]
+    assert len(books.rows()) == 4
+
+
+async def test_what_this_edge_left_open_is_interrupted_at_its_next_start(books: Books) -> None:
+    mine, done, theirs = books.charge(), books.charge(), books.charge()
+    async with running(books.database) as first, running(books.database, OTHER_EDGE) as other:
+        await first.open(mine)
+        await first.open(done)
+        await close(first, done.id)
+        await other.open(theirs)
+    async with running(books.database, now=lambda: 9.0):
+        rows = {row["id"]: row for row in books.rows()}
+    assert rows[mine.id]["ending"] == "interrupted"
+    assert rows[mine.id]["closed_at"] == 9_000
+    assert rows[mine.id]["completion_tokens"] == 0
+    assert rows[done.id]["ending"] == "stop"
+    assert rows[theirs.id]["ending"] is None
+
+
+async def test_a_charge_taken_for_interrupted_gets_its_true_counts(books: Books) -> None:
+    charge = books.charge()
+    async with running(books.database) as first:
+        await first.open(charge)
+        async with running(books.database):
+            assert books.rows()[0]["ending"] == "interrupted"
+        await close(first, charge.id)
+    (row,) = books.rows()
+    assert (row["ending"], row["completion_tokens"]) == ("stop", 7)
+
+
+async def test_stop_writes_what_waits(books: Books) -> None:
+    charges = [books.charge() for _ in range(20)]
+    ledger = Ledger(books.database, EDGE)
+    await ledger.start()
+    await asyncio.gather(*map(ledger.open, charges))
+    closing = [asyncio.create_task(close(ledger, charge.id)) for charge in charges]
+    await asyncio.sleep(0)
+    await ledger.stop()
+    assert all(row["ending"] == "stop" for row in books.rows())
+    await asyncio.gather(*closing)
+
+
+async def test_a_close_whose_caller_is_cancelled_is_written(books: Books) -> None:
+    charge = books.charge()
+    async with running(books.database) as ledger:
+        await ledger.open(charge)
+        closing = asyncio.create_task(close(ledger, charge.id))
+        await asyncio.sleep(0)
+        closing.cancel()
+    assert books.rows()[0]["ending"] == "stop"
+
+
+async def test_an_open_whose_caller_is_cancelled_leaves_nothing_open(books: Books) -> None:
+    async with running(books.database) as ledger:
+        opening = asyncio.create_task(ledger.open(books.charge()))
+        await asyncio.sleep(0)
+        opening.cancel()
+    assert [row["ending"] for row in books.rows()] == ["rejected"]
+
+
+async def test_a_lock_delays_charges_and_loses_none(sqlite_url: URL, hasty: Database) -> None:
+    books = Books(hasty, create_holder(hasty))
+    charge = books.charge()
+    async with running(hasty) as ledger:
+        await ledger.open(charge)
+        with locked(sqlite_url) as unlock, capture_logs() as logs:
+            closing = asyncio.create_task(close(ledger, charge.id))
+            while not logs:  # noqa: ASYNC110, it has tried and failed
+                await asyncio.sleep(0.001)
+            assert not closing.done()
+            unlock()
+            await closing
+    assert logs[0]["event"] == "ledger_waits"
+    assert "locked" in logs[0]["reason"]
+    assert books.rows()[0]["ending"] == "stop"
+
+
+async def test_while_locked_requests_are_refused_and_leave_nothing_open(
+    sqlite_url: URL, hasty: Database
+) -> None:
+    books = Books(hasty, create_holder(hasty))
+    async with running(hasty, capacity=3, patience=0.01) as ledger:
+        with locked(sqlite_url) as unlock, capture_logs() as logs:
+            with pytest.raises(DatabaseUnavailable, match="could be written"):
+                await ledger.open(books.charge())
+            with pytest.raises(DatabaseUnavailable, match="could be written"):
+                await ledger.open(books.charge())
+            with pytest.raises(DatabaseUnavailable, match="wait for the database"):
+                await ledger.open(books.charge())
+            unlock()
+    assert [row["ending"] for row in books.rows()] == ["rejected", "rejected"]
+    assert "ledger_backlog" in [entry["event"] for entry in logs]
+
+
+async def test_what_cannot_be_written_at_the_end_is_in_the_log(
+    sqlite_url: URL, hasty: Database
+) -> None:
+    books = Books(hasty, create_holder(hasty))
+    charge = books.charge()
+    ledger = Ledger(hasty, EDGE)
+    await ledger.start()
+    await ledger.open(charge)
+    with locked(sqlite_url), capture_logs() as logs:
+        closing = asyncio.create_task(close(ledger, charge.id))
+        await asyncio.sleep(0)
+        await ledger.stop(timeout=0.05)
+        with pytest.raises(DatabaseUnavailable):
+            await closing
+    (lost,) = [entry for entry in logs if entry["event"] == "charge_not_written"]
+    assert (lost["id"], lost["completion_tokens"], lost["ending"]) == (str(charge.id), 7, "stop")

@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-NATIVE := $(wildcard native/*.txt native/*.cpp native/*.h native/*/*.cpp native/*/*.h)
+NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test lint format bench sanitize clean
@@ -45,7 +45,7 @@ bench: setup  ## serve the default model and run every workload against it
 	$(BIN)/python bench/run.py
 
 sanitize: $(VENV)/.test  ## native code and its tests under address and undefined-behaviour sanitizers
-	bench/../native/sanitize.sh
+	native/sanitize.sh
 
 clean:  ## remove the environment and all build outputs
 	rm -rf $(VENV) build src/headrace/ops/*.so

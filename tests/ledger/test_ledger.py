@@ -260,3 +260,15 @@ async def test_what_cannot_be_written_at_the_end_is_in_the_log(
             await closing
     (lost,) = [entry for entry in logs if entry["event"] == "charge_not_written"]
     assert (lost["id"], lost["completion_tokens"], lost["ending"]) == (str(charge.id), 7, "stop")
+
+
+async def test_after_the_end_nothing_waits_for_ever(sqlite_books: Books) -> None:
+    charge = sqlite_books.charge()
+    async with running(sqlite_books.database) as ledger:
+        await ledger.open(charge)
+    with capture_logs() as logs:
+        with pytest.raises(DatabaseUnavailable, match="does not run"):
+            await ledger.open(sqlite_books.charge())
+        with pytest.raises(DatabaseUnavailable, match="does not run"):
+            await close(ledger, charge.id)
+    assert [entry["event"] for entry in logs] == ["charge_not_written"] * 2

@@ -15,14 +15,14 @@ def moment_ahead(text: str, option: str) -> datetime:
     """The end of a span that begins now ("30d"), or a date or time in ISO form.
 
     Raises:
-        CommandError: neither; it names the option.
+        CommandError: neither, or beyond the calendar; it names the option.
     """
-    return datetime.now(UTC) + span if (span := _span(text)) else _moment(text, option)
+    return _moment(text, option, direction=1)
 
 
 def moment_ago(text: str, option: str) -> datetime:
     """As `moment_ahead`, for a span that ends now."""
-    return datetime.now(UTC) - span if (span := _span(text)) else _moment(text, option)
+    return _moment(text, option, direction=-1)
 
 
 def iso(milliseconds: int | None) -> str | None:
@@ -32,15 +32,12 @@ def iso(milliseconds: int | None) -> str | None:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="seconds")
 
 
-def _span(text: str) -> timedelta | None:
-    match = _SPAN.fullmatch(text)
-    return match and timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-def _moment(text: str, option: str) -> datetime:
+def _moment(text: str, option: str, direction: int) -> datetime:
     try:
+        if match := _SPAN.fullmatch(text):
+            return datetime.now(UTC) + direction * timedelta(**{_UNITS[match[2]]: int(match[1])})
         moment = datetime.fromisoformat(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise CommandError(
             f"{option}: {text!r} is neither a span such as 12h or 30d nor a date such as 2026-01-31"
         ) from None

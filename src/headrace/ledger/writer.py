@@ -52,6 +52,9 @@ class Writer:
         """Queue an entry. The future is resolved when it is committed, or fails if it can never
         be; to cancel it changes nothing for the entry."""
         pending = Pending(entry, asyncio.get_running_loop().create_future())
+        if self._running is None or self._running.done():
+            _give_up(pending, "the ledger does not run")
+            return pending.written
         self._pending.append(pending)
         self._arrived.set()
         if len(self._pending) == self._alarm_at:
@@ -69,8 +72,7 @@ class Writer:
             await asyncio.wait({self._running}, timeout=timeout)
             self._running.cancel()
         for pending in self._pending:
-            log.critical("charge_not_written", **_told(pending.entry))
-            _fail(pending, DatabaseUnavailable("the service stopped before the ledger could write"))
+            _give_up(pending, "the service stopped before the ledger could write")
         self._pending.clear()
 
     async def _run(self) -> None:
@@ -118,6 +120,11 @@ class Writer:
             return
         log.critical("charge_not_written", **_told(batch[0].entry), exc_info=error)
         _fail(batch[0], error)
+
+
+def _give_up(pending: Pending, reason: str) -> None:
+    log.critical("charge_not_written", **_told(pending.entry))
+    _fail(pending, DatabaseUnavailable(reason))
 
 
 def _fail(pending: Pending, error: Exception) -> None:

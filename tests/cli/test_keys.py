@@ -1,0 +1,110 @@
+"""`headrace keys` as processes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from headrace.access.authenticator import Authenticator
+from headrace.access.errors import InvalidKey
+from headrace.store.database import Database
+from headrace.store.files import read_pepper
+from headrace.store.url import database_url
+
+from .conftest import Headrace, complaint
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Path:
+    return tmp_path / ".local/share/headrace"
+
+
+def content(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+async def test_a_key_is_made_works_is_listed_and_revoked(
+    headrace: Headrace, data_dir: Path
+) -> None:
+    made = json.loads(headrace("keys", "create", "--tenant", "acme", "--json").stdout)
+    assert made["key"].startswith(f"hr-{made['id']}_")
+    assert (made["tenant"], made["scopes"], made["expires"]) == ("acme", ["inference"], None)
+
+    database = Database.open(database_url(None, data_dir))
+    authenticator = Authenticator(database, read_pepper(data_dir), poll_seconds=0.02)
+    await authenticator.start()
+    principal = await authenticator.authenticate(made["key"])
+    assert (principal.tenant, principal.key_id) == ("acme", made["id"])
+
+    (listed,) = json.loads(headrace("keys", "list", "--json").stdout)
+    assert (listed["id"], listed["state"], listed["revoked"]) == (made["id"], "valid", None)
+    assert "key" not in listed
+
+    revoked = json.loads(headrace("keys", "revoke", made["id"], "--json").stdout)
+    assert revoked["state"] == "revoked"
+    await authenticator.refresh()
+    with pytest.raises(InvalidKey):
+        await authenticator.authenticate(made["key"])
+    await authenticator.stop()
+    database.close()
+
+    stored = content(data_dir)
+    assert made["id"].encode() in stored
+    assert made["key"].removeprefix(f"hr-{made['id']}_").encode() not in stored
+
+
+def test_scopes_and_an_end_can_be_given(headrace: Headrace) -> None:
+    flags = ["--scope", "admin", "--scope", "inference", "--expires", "30d"]
+    made = json.loads(headrace("keys", "create", "--tenant", "a", *flags, "--json").stdout)
+    assert made["scopes"] == ["admin", "inference"]
+    left = datetime.fromisoformat(made["expires"]) - datetime.now(UTC)
+    assert timedelta(days=29) < left <= timedelta(days=30)
+
+
+def test_for_people_the_key_is_on_stdout_with_a_warning_beside_it(headrace: Headrace) -> None:
+    done = headrace("keys", "create", "--tenant", "acme")
+    assert "hr-" in done.stdout
+    assert "cannot be shown again" in done.stderr
+    table = headrace("keys", "list")
+    assert table.stdout.split()[:2] == ["ID", "TENANT"]
+    assert "hr-" not in table.stdout
+
+
+def test_a_list_can_be_one_tenants(headrace: Headrace) -> None:
+    for tenant in ("acme", "globex"):
+        headrace("keys", "create", "--tenant", tenant)
+    rows = json.loads(headrace("keys", "list", "--tenant", "globex", "--json").stdout)
+    assert [row["tenant"] for row in rows] == ["globex"]
+    assert json.loads(headrace("keys", "list", "--tenant", "nobody", "--json").stdout) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["create", "--tenant", "a", "--scope", "root"], "unknown scope 'root'"),
+        (["create", "--tenant", ""], "a tenant's name"),
+        (["create", "--tenant", "a", "--expires", "1999-01-01"], "in the past"),
+        (["create", "--tenant", "a", "--expires", "soon"], "neither a span"),
+        (["revoke", "nope"], "there is no key nope"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    headrace: Headrace, arguments: list[str], fault: str
+) -> None:
+    assert fault in complaint(headrace("keys", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("mysql://u:hidden@host/name", "use sqlite or postgresql"),
+        ("sqlite:////proc/nowhere/headrace.db", "nowhere"),
+    ],
+)
+def test_an_unusable_database_is_one_line(headrace: Headrace, url: str, fault: str) -> None:
+    line = complaint(headrace("keys", "list", HEADRACE_DATABASE_URL=url))
+    assert fault in line
+    assert "hidden" not in line

@@ -71,7 +71,7 @@ def fetch(settings: Settings) -> ModelVersion:
         return version
     from headrace.cli.progress import progress_bar
 
-    typer.echo(f"Fetching {settings.model} …")
+    typer.echo(f"Installing {settings.model} …")
     with progress_bar(settings.model) as progress:
         return catalogue.pull(settings.model, progress)
 

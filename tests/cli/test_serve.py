@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.models.tiny import write_tiny
+
+from .conftest import Headrace, command, complaint
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A model with a vocabulary of letters, so that any short text of them can be asked."""
+    letters = [chr(code) for code in range(ord("a"), ord("z") + 1)]
+    tokens = [*letters, "ab", *(f"<{i}>" for i in range(39 - len(letters)))]
+    return write_tiny(
+        tmp_path / "tiny.gguf",
+        "llama",
+        metadata={
+            "tokenizer.ggml.tokens": tokens,
+            "tokenizer.ggml.merges": ["a b"],
+            "tokenizer.ggml.pre": "gpt-2",
+        },
+    )
+
+
+class Running:
+    """`headrace serve` as a process, from its first line to its end."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.said = ""
+
+    def read_until(self, words: str) -> str:
+        assert self.process.stdout is not None
+        while words not in self.said:
+            line = self.process.stdout.readline()
+            assert line, self.said
+            self.said += line
+        return self.said
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(30)
+
+
+@pytest.fixture
+def serve(environment: dict[str, str], tmp_path: Path) -> Iterator[Any]:
+    started: list[Running] = []
+
+    def start(*arguments: str, **variables: str) -> Running:
+        process = subprocess.Popen(
+            command("serve", "--port", "0", "--kv-memory", "8MiB", *arguments),
+            env=environment | variables,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=(tmp_path / "stderr").open("w"),
+            text=True,
+        )
+        started.append(Running(process))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.process.kill()
+        running.process.wait()
+
+
+def test_the_first_start_shows_a_key_and_lines_that_work(serve: Any, tiny: Path) -> None:
+    running = serve("--model", str(tiny))
+    said = running.read_until("Ctrl-C stops it.")
+    assert re.search(r"serves tiny \([0-9a-f]{12}\) at http://127\.0\.0\.1:\d+", said)
+    (curl,) = [line.strip() for line in said.splitlines() if line.strip().startswith("curl")]
+    curl = curl.replace("Say hello.", "ab").replace("curl", "curl -sS")
+    answer = subprocess.run(curl, shell=True, capture_output=True, text=True, timeout=60)
+    assert '"object":"chat.completion"' in answer.stdout, answer
+    (client,) = [line.strip() for line in said.splitlines() if "OpenAI(" in line]
+    import openai
+
+    made = eval(client.removeprefix("client = "), {"OpenAI": openai.OpenAI})
+    assert [model.id for model in made.models.list()] == ["tiny"]
+    assert running.stop() == 0
+
+
+def test_a_given_key_is_never_shown(serve: Any, tiny: Path, tmp_path: Path) -> None:
+    key = "hr-me_my-secret"
+    running = serve("--model", str(tiny), HEADRACE_BOOTSTRAP_KEY=key)
+    said = running.read_until("Ctrl-C stops it.")
+    url = re.search(r"http://\S+", said)
+    assert url is not None
+    headers = {"authorization": f"Bearer {key}"}
+    body = {"model": "tiny", "prompt": "ab", "max_tokens": 3}
+    answer = httpx.post(f"{url[0]}/v1/completions", json=body, headers=headers, timeout=30)
+    assert answer.json()["usage"]["completion_tokens"] <= 3
+    assert running.stop(signal.SIGINT) == 0
+    assert "my-secret" not in said + (tmp_path / "stderr").read_text()
+
+
+@pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])
+def test_a_signal_during_the_start_ends_it_cleanly(
+    serve: Any, tiny: Path, tmp_path: Path, seconds: float
+) -> None:
+    running = serve("--model", str(tiny))
+    time.sleep(seconds)
+    assert running.stop() in (0, -signal.SIGTERM)  # the latter before Python's code runs
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+
+
+def test_a_port_in_use_is_one_line(headrace: Headrace, tiny: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        line = complaint(headrace("serve", "--port", str(port), "--model", str(tiny)))
+    assert line == f"cannot listen on 127.0.0.1 port {port}: Address already in use"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--model", "no-such-model"], "no model is called 'no-such-model'"),
+        (["--max-sequences", "0"], "max_sequences"),
+        (["--database-url", "mysql://x/y"], "database_url names 'mysql'"),
+        (["--host", "no.such.host.invalid"], "cannot listen on 'no.such.host.invalid'"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line(
+    headrace: Headrace, tiny: Path, arguments: list[str], says: str
+) -> None:
+    if "--model" not in arguments:
+        arguments = ["--model", str(tiny), *arguments]
+    done = headrace("serve", "--port", "0", *arguments)
+    assert done.returncode == 1
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_broken_model_file_is_named(headrace: Headrace, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + b"\xff" * 60)
+    done = headrace("serve", "--port", "0", "--model", str(broken))
+    assert done.returncode == 1
+    assert "broken.gguf" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_engine_that_cannot_start_ends_the_service(headrace: Headrace, tiny: Path) -> None:
+    done = headrace("serve", "--port", "0", "--model", str(tiny), "--context-length", "1000000")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("headrace: ")
+    assert "context_length is 1000000" in last

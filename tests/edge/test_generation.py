@@ -344,3 +344,19 @@ async def test_unknown_paths_and_methods_are_json(world: World) -> None:
     response = await world.http.delete("/v1/models")
     assert error_of(response, 405)
     assert "GET" in response.headers["allow"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b'"\xff"', b'"\xc3"', b'"\\ud800"', b'"\\udc00x"', b'"\xed\xa0\x80"', b'"\x01"', b'"\\x"'],
+)
+async def test_text_that_is_no_unicode_is_refused(world: World, content: bytes) -> None:
+    body = b'{"model":"tiny","messages":[{"role":"user","content":%b}]}' % content
+    error_of(await world.http.post("/v1/chat/completions", content=body), 400)
+    assert (await world.chat(max_tokens=1)).status_code == 200
+
+
+async def test_control_characters_and_noncharacters_are_text(world: World) -> None:
+    content = "\x00\x7f\ufffe\ufdd0\U0010ffff"
+    response = await world.chat(messages=[{"role": "user", "content": content}], max_tokens=1)
+    assert response.status_code == 200

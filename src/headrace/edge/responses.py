@@ -21,9 +21,17 @@ from headrace.api.openai.errors import (
 from headrace.dispatch.errors import Overloaded, Refused
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import EngineFault
+from headrace.fleet.errors import WorkerUnavailable
 from headrace.store.errors import DatabaseUnavailable
 
-EXPECTED_FAULTS = (ApiError, BodyError, Refused, EngineFault, DatabaseUnavailable)
+EXPECTED_FAULTS = (
+    ApiError,
+    BodyError,
+    Refused,
+    WorkerUnavailable,
+    EngineFault,
+    DatabaseUnavailable,
+)
 """Faults that have an answer of their own; any other is a fault of ours."""
 
 
@@ -47,6 +55,8 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return overloaded(fault.reason, str(fault), fault.retry_after)
         case Refused():
             return unavailable(fault.reason, str(fault), fault.retry_after)
+        case WorkerUnavailable():
+            return unavailable("no_worker", str(fault), 1.0)
         case DatabaseUnavailable():
             return unavailable("database", "the books or keys cannot be reached", 1.0)
         case EngineFault():

@@ -30,6 +30,8 @@ async def serve(ledger: Ledger, tenant_id: UUID, key_id: str, number: int) -> No
             request_id="req",
             model="m",
             model_version="v",
+            endpoint="/v1/completions",
+            stream=False,
         )
         await ledger.open(charge)
         os.write(1, f"opened {id}\n".encode())

@@ -22,8 +22,8 @@ class OpenCharge:
     request_id: str
     model: str
     model_version: str
-    endpoint: str = ""
-    stream: bool = False
+    endpoint: str
+    stream: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

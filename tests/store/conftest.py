@@ -4,6 +4,8 @@ from tests.store.fixtures import (  # noqa: F401
     migrated_postgresql,
     migrated_sqlite,
     postgresql,
+    postgresql_database,
+    postgresql_url,
     sqlite,
     sqlite_url,
 )

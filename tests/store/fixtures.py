@@ -82,16 +82,24 @@ def sqlite(sqlite_url: URL) -> Iterator[Database]:
     database.close()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest) -> Iterator[Database]:
-    """A migrated database of each kind."""
-    if request.param == "sqlite":
-        yield request.getfixturevalue("sqlite")
-        return
-    template: URL = request.getfixturevalue("migrated_postgresql")
-    database = Database.open(_create_database(template, template=str(template.database)))
+@pytest.fixture
+def postgresql_url(migrated_postgresql: URL) -> URL:
+    """A migrated PostgreSQL database of the test's own."""
+    return _create_database(migrated_postgresql, template=str(migrated_postgresql.database))
+
+
+@pytest.fixture
+def postgresql_database(postgresql_url: URL) -> Iterator[Database]:
+    database = Database.open(postgresql_url)
     yield database
     database.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql_database"], ids=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest) -> Database:
+    """A migrated database of each kind."""
+    found: Database = request.getfixturevalue(request.param)
+    return found
 
 
 def _create_database(server: URL, template: str = "template0") -> URL:

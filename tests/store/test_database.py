@@ -98,6 +98,33 @@ def test_a_lock_held_elsewhere_makes_it_unavailable(sqlite_url: URL) -> None:
     database.close()
 
 
+def test_connections_that_the_server_ended_are_replaced(
+    postgresql_url: URL, postgresql_database: Database
+) -> None:
+    with postgresql_database.transaction() as connection:
+        idle = connection.scalars(text("SELECT pg_backend_pid()")).one()
+    other = Database.open(postgresql_url)
+    with other.transaction() as connection:
+        connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": idle})
+    with postgresql_database.transaction() as connection:
+        assert connection.scalars(text("SELECT pg_backend_pid()")).one() != idle
+    other.close()
+
+
+def test_a_connection_lost_in_a_transaction_makes_it_unavailable_until_the_next(
+    postgresql_database: Database,
+) -> None:
+    kill = text("SELECT pg_terminate_backend(pg_backend_pid())")
+    with (
+        pytest.raises(DatabaseUnavailable, match="terminating"),
+        postgresql_database.transaction(write=True) as connection,
+    ):
+        add_tenant(connection, "acme")
+        connection.execute(kill)
+    with postgresql_database.transaction() as connection:
+        assert count_tenants(connection) == 0
+
+
 def test_sqlite_runs_as_promised(sqlite: Database) -> None:
     def pragma(connection: Connection, name: str) -> object:
         return connection.execute(text(f"PRAGMA {name}")).scalar()

@@ -7,9 +7,16 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headrace.access.bootstrap import ensure_bootstrap_key
-from headrace.access.directory import create_key, find_key, list_keys, revoke_key
+from headrace.access.directory import (
+    create_key,
+    find_key,
+    list_keys,
+    lock_keys,
+    revoke_key,
+)
 from headrace.access.errors import AccessError
 from headrace.access.key import Key
+from headrace.access.principal import SCOPES
 from headrace.store.database import Database
 
 PEPPER = b"p" * 32
@@ -38,10 +45,16 @@ def test_a_revoked_first_key_is_not_made_again(database: Database) -> None:
     assert ensure_bootstrap_key(database, PEPPER, None) is None
 
 
-def test_starts_at_once_make_one_key(database: Database) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        made = list(threads.map(lambda _: ensure_bootstrap_key(database, PEPPER, None), range(4)))
-    assert len([text for text in made if text]) == len(digests(database)) == 1
+def test_of_two_starts_the_second_waits_for_the_first(database: Database) -> None:
+    with ThreadPoolExecutor(1) as thread:
+        with database.transaction(write=True) as connection:
+            lock_keys(connection)
+            second = thread.submit(ensure_bootstrap_key, database, PEPPER, None)
+            with pytest.raises(TimeoutError):
+                second.result(0.1)
+            create_key(connection, Key("a", "b"), PEPPER, tenant="default", scopes=SCOPES)
+        assert second.result() is None
+    assert digests(database) == [Key("a", "b").digest(PEPPER)]
 
 
 @pytest.mark.parametrize("text", ["hr-a_b", f"hr-{'i' * 200}_{'s' * 200}", "hr-ID.9~_a_b_c"])

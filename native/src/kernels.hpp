@@ -13,20 +13,21 @@ namespace headrace {
 constexpr int kBlock = 32;   // positions in a KV block
 constexpr int kSplit = 256;  // positions whose softmax is taken at once; partial results merge in order
 
-// Rows quantised to int8 in groups of 32: x = scale * code.
+// Rows quantised to int8 in groups of 32: x = scale * code + centre.
 struct Quantised {
     std::int8_t* codes;     // [rows][k]
     float* scales;          // [rows][k / 32]
+    float* centres;         // [rows][k / 32]
     float* scaled_sums;     // [rows][k / 32]: scale * sum of the group's codes
     std::int32_t* sums;     // [rows][k / 16]: sums of half groups
     std::int64_t k;
 
     Quantised row(std::int64_t r) const {
-        return {codes + r * k, scales + r * (k / 32), scaled_sums + r * (k / 32), sums + r * (k / 16), k};
+        return {codes + r * k, scales + r * (k / 32), centres + r * (k / 32), scaled_sums + r * (k / 32), sums + r * (k / 16), k};
     }
     // From column c (a multiple of 32) on.
     Quantised column(std::int64_t c) const {
-        return {codes + c, scales + c / 32, scaled_sums + c / 32, sums + c / 16, k};
+        return {codes + c, scales + c / 32, centres + c / 32, scaled_sums + c / 32, sums + c / 16, k};
     }
 };
 

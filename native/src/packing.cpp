@@ -60,29 +60,30 @@ float get(const std::uint8_t* at, std::size_t index, bool half) {
 }
 
 // Codes of one panel: `vectors[j]` of a group of 32 columns is four columns of each output.
-void pack_codes(const GroupedSource& source, int panel, bool nibbles, std::uint8_t* out) {
-    for (int c = 0; c < source.k; c += kGroup) {
+void pack_codes(const GroupedSource& source, const Matrix& m, int panel, std::uint8_t* to) {
+    for (int c = 0; c < source.k; c += kGroup, to += m.stride()) {
         std::uint8_t vectors[8][64] = {};
         for (int lane = 0; lane < kPanel && panel * kPanel + lane < source.n; ++lane) {
             const std::uint8_t* row = source.codes + std::size_t(panel * kPanel + lane) * std::size_t(source.k) + c;
             for (int j = 0; j < 8; ++j) std::memcpy(vectors[j] + 4 * lane, row + 4 * j, 4);
         }
-        if (!nibbles) {
-            std::memcpy(out, vectors, sizeof vectors);
-            out += sizeof vectors;
+        if (m.format != Format::kW4) {
+            std::memcpy(to, vectors, sizeof vectors);
             continue;
         }
         for (int j = 0; j < 4; ++j)
             for (int i = 0; i < 64; ++i)
-                *out++ = std::uint8_t((vectors[j][i] & 0x0f) | vectors[j + 4][i] << 4);
+                to[64 * j + i] = std::uint8_t((vectors[j][i] & 0x0f) | vectors[j + 4][i] << 4);
     }
 }
 
-// [group][lane] from [row][group] for the rows of one panel.
-void pack_numbers(const float* values, int panel, int n, int groups, bool half, std::uint8_t* out) {
-    for (int lane = 0; lane < kPanel && panel * kPanel + lane < n; ++lane) {
+// Scales or minima of one panel; `to` is where those of the first group go.
+void pack_numbers(const float* values, const Matrix& m, int panel, std::uint8_t* to) {
+    const int groups = m.k / m.group(), parts = kGroup / m.group();
+    for (int lane = 0; lane < kPanel && panel * kPanel + lane < m.n; ++lane) {
         const float* row = values + std::size_t(panel * kPanel + lane) * std::size_t(groups);
-        for (int g = 0; g < groups; ++g) put(out, std::size_t(g * kPanel + lane), row[g], half);
+        for (int g = 0; g < groups; ++g)
+            put(to + std::size_t(g / parts) * m.stride(), std::size_t(g % parts * kPanel + lane), row[g], m.half_scales);
     }
 }
 
@@ -100,8 +101,6 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Group
     const bool half = all(team, count, [&](std::size_t g) {
         return is_half(source.scale[g]) && (!minima || is_half(source.minimum[g]));
     });
-    const std::size_t numbers = aligned(std::size_t(groups) * kPanel * (half ? 2 : 4));
-    const std::size_t codes = std::size_t(source.k) * kPanel / (nibbles ? 2 : 1);
     view_ = {
         .format = nibbles ? Format::kW4 : source.group == 16 ? Format::kW8Half : Format::kW8,
         .half_scales = half,
@@ -109,18 +108,17 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Group
         .zero = minima ? 0 : zero,
         .n = source.n,
         .k = source.k,
-        .panel_bytes = codes + numbers * (minima ? 2 : 1),
-        .scales = codes,
-        .minima_at = codes + numbers,
+        .panel_bytes = 0,
         .data = nullptr,
     };
+    view_.panel_bytes = aligned(view_.stride() * std::size_t(source.k / kGroup));
     std::uint8_t* data = arena_->allocate<std::uint8_t>(bytes());
     view_.data = data;
     team.run(view_.panels(), [&](int p) {
         std::uint8_t* panel = data + std::size_t(p) * view_.panel_bytes;
-        pack_codes(source, p, nibbles, panel);
-        pack_numbers(source.scale, p, source.n, groups, half, panel + view_.scales);
-        if (minima) pack_numbers(source.minimum, p, source.n, groups, half, panel + view_.minima_at);
+        pack_codes(source, view_, p, panel);
+        pack_numbers(source.scale, view_, p, panel + view_.code_bytes());
+        if (minima) pack_numbers(source.minimum, view_, p, panel + view_.code_bytes() + view_.number_bytes());
     });
 }
 
@@ -138,8 +136,6 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Dense
         .n = source.n,
         .k = source.k,
         .panel_bytes = aligned(std::size_t(source.k) * kPanel * width),
-        .scales = 0,
-        .minima_at = 0,
         .data = nullptr,
     };
     std::uint8_t* data = arena_->allocate<std::uint8_t>(bytes());
@@ -181,19 +177,19 @@ void PackedMatrix::row(int row, float factor, float* out) const {
         return;
     }
     for (int c = 0; c < m.k; c += 4) {
-        const std::size_t group = std::size_t(c / m.group());
-        const float scale = get(panel + m.scales, group * kPanel + std::size_t(lane), m.half_scales);
-        const float minimum = m.minima
-            ? get(panel + m.minima_at, group * kPanel + std::size_t(lane), m.half_scales)
-            : -float(m.zero) * scale;
+        const std::uint8_t* codes = panel + std::size_t(c / kGroup) * m.stride();
+        const std::uint8_t* numbers = codes + m.code_bytes();
+        const std::size_t at = std::size_t(c % kGroup / m.group() * kPanel + lane);
+        const float scale = get(numbers, at, m.half_scales);
+        const float minimum = m.minima ? get(numbers + m.number_bytes(), at, m.half_scales) : -float(m.zero) * scale;
         const int vector = c / 4 % 8;
         for (int i = 0; i < 4; ++i) {
             int code;
             if (m.format == Format::kW4) {
-                const int both = panel[c / kGroup * 256 + vector % 4 * 64 + 4 * lane + i];
+                const int both = codes[vector % 4 * 64 + 4 * lane + i];
                 code = vector < 4 ? both & 0x0f : both >> 4;
             } else {
-                code = panel[c / 4 * 64 + 4 * lane + i];
+                code = codes[vector * 64 + 4 * lane + i];
             }
             out[c + i] = (scale * float(code) + minimum) * factor;
         }

@@ -46,9 +46,9 @@ double product_rate(Team& team, const Kernels& kernels) {
     const PackedMatrix matrix(std::make_shared<Arena>(), team,
                               GroupedSource{8, 32, kOutputs, kColumns, codes.data(), scale.data(), minimum.data()});
     std::vector<std::int8_t> x(std::size_t(kRows) * kColumns, 1);
-    std::vector<float> scales(x.size() / 32, 1.0f), sums(x.size() / 32, 32.0f);
+    std::vector<float> scales(x.size() / 32, 1.0f), centres(x.size() / 32), sums(x.size() / 32, 32.0f);
     std::vector<std::int32_t> halves(x.size() / 16, 16);
-    const Quantised rows = {x.data(), scales.data(), sums.data(), halves.data(), kColumns};
+    const Quantised rows = {x.data(), scales.data(), centres.data(), sums.data(), halves.data(), kColumns};
     std::vector<float> out(std::size_t(kTasks) * kRows * kOutputs);
     const double time = seconds([&] {
         team.run(kTasks, [&](int t) {

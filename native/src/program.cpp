@@ -357,6 +357,7 @@ void Plan::quantise(Slot& slot) {
             arena_->allocate<std::int8_t>(rows * k),
             arena_->allocate<float>(rows * k / 32),
             arena_->allocate<float>(rows * k / 32),
+            arena_->allocate<float>(rows * k / 32),
             arena_->allocate<std::int32_t>(rows * k / 16),
             buffer.width,
         };

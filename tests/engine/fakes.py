@@ -134,7 +134,8 @@ class FakeTextStream:
         found = [(self._held.find(stop), stop) for stop in self._stop if stop in self._held]
         if found:
             at, self.matched = min(found)
-            return self._held[:at]
+            text, self._held = self._held[:at], ""
+            return text
         keep = max(
             (n for stop in self._stop for n in range(len(stop)) if self._held.endswith(stop[:n])),
             default=0,

@@ -15,9 +15,9 @@ from headrace.ops.backend import BLOCK_SIZE, Batch
 from .fakes import EOS, FakeExecutable, FakeTextStream, request
 
 
-def sequence(order: int, pool: BlockPool, prompt: list[int], **options: object) -> Sequence:
-    asked = request(str(order), prompt, **options)
-    return Sequence(asked, order, pool, FakeTextStream(()), frozenset({EOS}))
+def sequence(id: str, pool: BlockPool, prompt: list[int], **options: object) -> Sequence:
+    asked = request(id, prompt, **options)
+    return Sequence(asked, pool, FakeTextStream(()), frozenset({EOS}))
 
 
 class Seen(FakeExecutable):
@@ -33,7 +33,7 @@ def test_a_plan_becomes_a_batch() -> None:
     pool, executable = BlockPool(16), Seen(16)
     scheduler = Scheduler(pool, max_sequences=4, max_step_tokens=40, context_length=500)
     runner = ModelRunner(executable, max_sequences=4, max_step_tokens=40, max_blocks=16)
-    long, short = sequence(0, pool, list(range(4, 74))), sequence(1, pool, [9, 8])
+    long, short = sequence("0", pool, list(range(4, 74))), sequence("1", pool, [9, 8])
     scheduler.add(long)
     first = scheduler.plan()
     result = runner.sample(runner.launch(first))
@@ -59,8 +59,8 @@ def test_a_plan_becomes_a_batch() -> None:
 def test_sampling_holds_each_sequences_own_numbers() -> None:
     pool = BlockPool(4)
     rows = [
-        sequence(0, pool, [5, 6, 7], temperature=0.5, top_k=4, top_p=0.9, seed=3, choice=1),
-        sequence(1, pool, [5], temperature=1.5, min_p=0.1, logprobs=2, seed=4),
+        sequence("0", pool, [5, 6, 7], temperature=0.5, top_k=4, top_p=0.9, seed=3, choice=1),
+        sequence("1", pool, [5], temperature=1.5, min_p=0.1, logprobs=2, seed=4),
     ]
     rows[1].append(70)
     sampling = sampling_of(rows)
@@ -77,7 +77,7 @@ def test_sampling_holds_each_sequences_own_numbers() -> None:
 def test_a_draw_is_that_of_the_token_whether_it_was_prompted_or_generated() -> None:
     """What lets a generation go on elsewhere from its prompt and what it had said."""
     pool = BlockPool(4)
-    going_on, resumed = sequence(0, pool, [5, 6], seed=9), sequence(1, pool, [5, 6, 7], seed=9)
+    going_on, resumed = sequence("0", pool, [5, 6], seed=9), sequence("1", pool, [5, 6, 7], seed=9)
     going_on.append(7)
     draw = sampling_of([going_on, resumed]).draw
     assert draw[0] == draw[1]
@@ -86,9 +86,9 @@ def test_a_draw_is_that_of_the_token_whether_it_was_prompted_or_generated() -> N
 def test_adjustments_name_the_row_they_are_for() -> None:
     pool = BlockPool(4)
     rows = [
-        sequence(0, pool, [5]),
-        sequence(1, pool, [5], min_tokens=1),
-        sequence(2, pool, [5, 6], repetition_penalty=2.0, logit_bias={7: 1.0}),
+        sequence("0", pool, [5]),
+        sequence("1", pool, [5], min_tokens=1),
+        sequence("2", pool, [5, 6], repetition_penalty=2.0, logit_bias={7: 1.0}),
     ]
     changes = sampling_of(rows).adjustments
     assert changes is not None

@@ -23,13 +23,11 @@ class Desk:
             max_step_tokens=max_step_tokens,
             context_length=1000,
         )
-        self.arrived = 0
 
     def add(self, prompt: int, max_tokens: int = 100) -> Sequence:
         asked = request(prompt=[1] * prompt, max_tokens=max_tokens)
         text = FakeTextStream(())
-        sequence = Sequence(asked, self.arrived, self.pool, text, frozenset())
-        self.arrived += 1
+        sequence = Sequence(asked, self.pool, text, frozenset())
         self.scheduler.add(sequence)
         return sequence
 

@@ -91,7 +91,6 @@ class Engine:
         self._live: dict[str, Sequence] = {}
         self._outputs: list[Output] = []  # not yet returned by a step
         self._in_flight: Step | None = None
-        self._arrived = 0
         self._steps = 0
         self._generated = 0
 
@@ -110,8 +109,7 @@ class Engine:
             self._outputs.append(Output(id=request.id, finish=finish))
             return
         text = self._text_streams(request.stopping.stop)
-        sequence = Sequence(request, self._arrived, self._scheduler.pool, text, self._eos_ids)
-        self._arrived += 1
+        sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
         self._live[request.id] = sequence
         self._scheduler.add(sequence)
 
@@ -199,12 +197,12 @@ class Engine:
         if ending is None or ending.reason != "stop":  # an id that ends it has no text
             stops = sequence.generated > sequence.request.stopping.min_tokens
             text = stream.feed(item.token, stops=stops)
+        if ending is not None:
+            text += stream.finish()
         if stream.matched is not None:
             if ending is None:
                 self._retire(sequence)
             ending = Ending("stop", matched=stream.matched)
-        elif ending is not None:
-            text += stream.finish()
         return Output(
             id=sequence.request.id,
             text=text,

@@ -2,7 +2,7 @@
 
 Each step lets every sequence catch up with its tokens inside one token budget: first those
 that want one token (decode), so that no prompt ever delays them, then prompts, in chunks, in
-order of arrival.
+the order of their admission.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none free, the youngest sequence without a reservation is
@@ -18,7 +18,7 @@ Bounds, which the tests hold:
    so it arrived before every earlier victim that still waits: the front is its place.
 3. A waiting sequence and nothing running imply a non-empty plan: the whole pool is then free,
    and what could not fit in it was refused at submission.
-4. Every step gives each running decode its token and the oldest running prompt at least one
+4. Every step gives each running decode its token and the first running prompt at least one
    (the budget is at least max_sequences), so all sequences alive at some moment end within
    the sum of 2 x (prompt + max_tokens) steps of each, if none arrives after: a step computes
    at least one token, and by (1) no token is computed more than twice.
@@ -74,7 +74,7 @@ class Scheduler:
         self.pool = pool
         self.context_length = min(context_length, pool.total * BLOCK_SIZE)
         self.waiting: deque[Sequence] = deque()
-        self.running: list[Sequence] = []  # in order of arrival
+        self.running: list[Sequence] = []  # in order of admission
         self.preemptions = 0
         self.prefilled_tokens = 0
         self._max_sequences = max_sequences
@@ -173,5 +173,4 @@ class Scheduler:
         sequence.table.grow(tokens)
         self.waiting.popleft()
         self.running.append(sequence)
-        self.running.sort(key=lambda s: s.order)
         return True

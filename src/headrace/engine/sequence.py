@@ -41,9 +41,8 @@ class Sequence:
     logits of the last one give the next. `computed` falls back to 0 when it is preempted;
     tokens, text and draws stay, so nothing is lost or repeated.
 
-    order: its place among all that ever arrived. reserved: its table holds all the blocks it
-    can ever need. in_flight: the step that runs now reads and writes its blocks. ended: no
-    further token counts.
+    reserved: its table holds all the blocks it can ever need. in_flight: the step that runs
+    now reads and writes its blocks. ended: no further token counts.
     """
 
     __slots__ = (
@@ -53,7 +52,6 @@ class Sequence:
         "ended",
         "ending_ids",
         "in_flight",
-        "order",
         "prompt_length",
         "request",
         "reserved",
@@ -65,14 +63,12 @@ class Sequence:
     def __init__(
         self,
         request: GenerationRequest,
-        order: int,
         pool: BlockPool,
         text: TextStream,
         eos_ids: frozenset[int],
     ) -> None:
         sampling, stopping = request.sampling, request.stopping
         self.request = request
-        self.order = order
         self.tokens = list(request.prompt)
         self.prompt_length = len(request.prompt)
         self.computed = 0

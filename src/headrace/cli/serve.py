@@ -124,19 +124,18 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
         if not serving.done():
             await starting
             await warm_up(dispatcher)
-            announce(version, supervisor.status().ready, listener, books.new_key)
+            new_key = await asyncio.to_thread(books.first_key, settings)
+            announce(version, supervisor.status().ready, listener, new_key)
         await serving
 
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """The database, and what else of this installation lies beside it. new_key: the text of a
-    key that was made just now, to be shown once."""
+    """The database, and what else of this installation lies beside it."""
 
     database: Database
     pepper: bytes
     edge: UUID
-    new_key: str | None
 
     @classmethod
     def open(cls, settings: Settings) -> Books:
@@ -147,9 +146,18 @@ class Books:
 
         pepper, edge = read_pepper(settings.data_dir), read_edge(settings.data_dir)
         database = Database.open(database_url(settings.database_url, settings.data_dir))
-        given = settings.bootstrap_key.get_secret_value() if settings.bootstrap_key else None
-        new_key = ensure_bootstrap_key(database, pepper, given)
-        return cls(database, pepper, edge, new_key)
+        if settings.bootstrap_key:
+            ensure_bootstrap_key(database, pepper, settings.bootstrap_key.get_secret_value())
+        return cls(database, pepper, edge)
+
+    def first_key(self, settings: Settings) -> str | None:
+        """The text of a key made now, if this installation has none. It must be shown at once,
+        so it is not made before the service is up: a start that fails would lose it."""
+        from headrace.access.bootstrap import ensure_bootstrap_key
+
+        if settings.bootstrap_key:
+            return None
+        return ensure_bootstrap_key(self.database, self.pepper, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +248,7 @@ def announce(
 
 def _first_steps(url: str, model: str, key: str) -> list[str]:
     messages = [{"role": "user", "content": "Say hello."}]
-    body = json.dumps({"model": model, "messages": messages, "max_tokens": 64})
+    body = json.dumps({"model": model, "messages": messages, "temperature": 0})
     return [
         f"Your key, shown this once: {key}",
         "",

@@ -124,6 +124,9 @@ class Supervisor:
         """
         first_ready = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._keep_running(first_ready))
+        await asyncio.wait({first_ready, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        if not first_ready.done():
+            await self._running  # it broke before it could say why: its own fault is raised
         await first_ready
 
     async def stop(self) -> None:

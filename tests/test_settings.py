@@ -74,6 +74,17 @@ def test_what_is_wrong_in_the_file_is_named(clean: Path, text: str, fault: str) 
     assert "\n" not in str(error.value)
 
 
+def test_a_step_too_small_for_all_sequences_is_refused_whoever_asked_for_which(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Settings(max_sequences=512).max_step_tokens == 512
+    (clean / "headrace.toml").write_text("max_sequences = 33")
+    monkeypatch.setenv("HEADRACE_MAX_STEP_TOKENS", "32")
+    with pytest.raises(SettingsError) as error:
+        Settings()
+    assert str(error.value).startswith("max_step_tokens (32) must be at least max_sequences (33)")
+
+
 def test_a_file_that_is_not_text_is_refused(clean: Path) -> None:
     (clean / "headrace.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match=r"headrace\.toml"):

@@ -13,7 +13,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ByteSize, Field, PrivateAttr, SecretStr, ValidationError, field_validator
+from pydantic import (
+    ByteSize,
+    Field,
+    PrivateAttr,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 PREFIX = "HEADRACE_"
@@ -142,6 +150,15 @@ class Settings(BaseSettings):
                 raise ValueError("must look like hr-<id>_<secret>")
         return key
 
+    @model_validator(mode="after")
+    def _a_token_for_every_sequence(self) -> Settings:
+        if self.max_step_tokens < self.max_sequences:
+            raise ValueError(
+                f"max_step_tokens ({self.max_step_tokens}) must be at least max_sequences"
+                f" ({self.max_sequences}), so that every sequence can get its token in a step"
+            )
+        return self
+
     def origin(self, name: str) -> str:
         """Where a setting's value came from: "flag --port", "HEADRACE_PORT", a file's path
         or "default"."""
@@ -219,8 +236,10 @@ def _origins(flags: Mapping[str, Any], file: ConfigFile) -> dict[str, str]:
 def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     """One sentence for the first fault. It never quotes the value, which may be a secret."""
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-    name = str(first["loc"][0])
     reason = first["msg"].removeprefix("Value error, ")
+    if not first["loc"]:
+        return reason  # of several settings together, which it names
+    name = str(first["loc"][0])
     reason = reason[0].lower() + reason[1:]
     if first["type"] == "extra_forbidden":
         return f"unknown setting {name!r}{did_you_mean(name, list(Settings.model_fields))}"

@@ -103,20 +103,21 @@ class LocalSupervisor:
     pace: seconds between steps. paused: no step is made while it is set.
     """
 
-    def __init__(self, max_sequences: int = 32) -> None:
+    def __init__(self, max_sequences: int = 32, blocks: int = BLOCKS) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.model = ScriptedModel()
         self.pace = 0.0
         self.paused = False
         self.capacity = max_sequences
-        self._executable = FakeExecutable(BLOCKS, self.model)
+        self._blocks = blocks
+        self._executable = FakeExecutable(blocks, self.model)
         text = Bytes()
         self.engine = Engine(
             ModelRunner(
-                self._executable, max_sequences=max_sequences, max_step_tokens=64, max_blocks=BLOCKS
+                self._executable, max_sequences=max_sequences, max_step_tokens=64, max_blocks=blocks
             ),
             Scheduler(
-                BlockPool(BLOCKS),
+                BlockPool(blocks),
                 max_sequences=max_sequences,
                 max_step_tokens=64,
                 context_length=CONTEXT,
@@ -172,9 +173,9 @@ class LocalSupervisor:
             version="v1",
             isa="scalar",
             threads=1,
-            blocks=BLOCKS,
+            blocks=self._blocks,
             max_sequences=self.capacity,
-            context_length=min(CONTEXT, BLOCKS * BLOCK_SIZE),
+            context_length=min(CONTEXT, self._blocks * BLOCK_SIZE),
             pid=1,
         )
         state = "ready" if self.capacity else "starting"
@@ -236,8 +237,8 @@ class Book:
 class World:
     """The service in one piece. Use as an async context manager."""
 
-    def __init__(self, max_sequences: int = 32, **options: Any) -> None:
-        self.supervisor = LocalSupervisor(max_sequences)
+    def __init__(self, max_sequences: int = 32, *, blocks: int = BLOCKS, **options: Any) -> None:
+        self.supervisor = LocalSupervisor(max_sequences, blocks)
         dispatch = {k: options.pop(k) for k in ("max_queue",) if k in options}
         self.dispatcher = Dispatcher(self.supervisor, **dispatch)  # type: ignore[arg-type]
         self.books = Book()

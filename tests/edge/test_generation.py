@@ -12,6 +12,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.api import sse
+from headrace.ops.backend import BLOCK_SIZE
 from tests.edge.fakes import (
     AUTH,
     CONTEXT,
@@ -360,3 +361,24 @@ async def test_control_characters_and_noncharacters_are_text(world: World) -> No
     content = "\x00\x7f\ufffe\ufdd0\U0010ffff"
     response = await world.chat(messages=[{"role": "user", "content": content}], max_tokens=1)
     assert response.status_code == 200
+
+
+@BOTH
+async def test_the_room_is_the_pools_where_that_is_less_than_the_context(stream: bool) -> None:
+    room = 2 * BLOCK_SIZE
+    assert room < CONTEXT
+    async with World(blocks=2) as world:
+        world.say("", eos=False)
+        for fields in ({"prompt": [65] * room}, {"prompt": [65], "max_tokens": room}):
+            error = error_of(await world.complete(**fields, stream=stream), 400)
+            assert error["code"] == "context_length_exceeded"
+            assert str(room) in error["message"]
+        whole = (await world.chat()).json()
+        assert whole["usage"]["total_tokens"] == room
+        assert whole["choices"][0]["finish_reason"] == "length"
+        await world.idle()
+
+        capacity, world.supervisor.capacity = world.supervisor.capacity, 0
+        while_it_restarts = await world.complete(prompt=[65] * room, stream=stream)
+        assert error_of(while_it_restarts, 400)["code"] == "context_length_exceeded"
+        world.supervisor.capacity = capacity

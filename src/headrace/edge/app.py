@@ -30,10 +30,16 @@ def create_app(services: Services) -> Starlette:
     workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenise")
     planner = Planner(services.model, services.prompts, services.decoder, workers)
 
+    known_room = services.model.context_length
+
     def room() -> int:
+        """As the worker says, whose KV cache may be smaller than the model's context; while it
+        is being started again, as it last said."""
+        nonlocal known_room
         ready = services.places.status().worker.ready
-        longest = services.model.context_length
-        return min(longest, ready.context_length) if ready else longest
+        if ready:
+            known_room = min(services.model.context_length, ready.context_length)
+        return known_room
 
     async def chat(body: bytes, id: UUID, principal: Principal) -> Plan:
         request = parse_chat_request(body, max_choices=services.max_choices)

@@ -2,18 +2,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from headrace.engine.loop import Engine
 from headrace.engine.output import Finish
 from headrace.engine.request import GenerationRequest
 from headrace.ops.backend import NonFiniteLogits, Sampled
+from headrace.text.pipeline import TextPipeline
 
 from .fakes import (
     EOS,
     VOCAB,
     Answers,
     FakeExecutable,
+    FakeText,
     answer,
     fake_engine,
     make_engine,
@@ -66,6 +69,21 @@ def test_a_stop_text_completed_by_the_last_token_is_a_stop(synchronous: bool) ->
     assert answers.finish("r").matched == "ll"
 
 
+def test_a_stop_text_that_only_the_end_of_the_tokens_completes_is_a_stop(
+    synchronous: bool,
+) -> None:
+    class Halves(FakeText):
+        def piece(self, token_id: int) -> bytes:
+            return b"\xc3"  # begins a character
+
+    engine = says("Hello", synchronous=synchronous)
+    engine._text_streams = lambda stop: TextPipeline(Halves(), stop)
+    answers = answer(engine, request(max_tokens=1, stop=("\ufffd",)))
+    assert answers.text("r") == ""
+    assert answers.finish("r").reason == "stop"
+    assert answers.finish("r").matched == "\ufffd"
+
+
 def test_a_stop_id_ends_it_without_text_and_is_named(synchronous: bool) -> None:
     answers = answer(says("Hello", synchronous=synchronous), request(stop_token_ids=(ord("o"),)))
     assert answers.text("r") == "Hell"
@@ -88,6 +106,18 @@ def test_min_tokens_keeps_every_ending_away_until_then(synchronous: bool) -> Non
     assert len(answers.tokens("r")) == 20
     assert EOS not in answers.tokens("r")[:9]
     assert ord("H") not in answers.tokens("r")[:9]
+
+
+def test_min_tokens_puts_an_end_off_by_exactly_that_many(synchronous: bool) -> None:
+    always_eos = np.where(np.arange(VOCAB) == EOS, 20, 0).astype(np.float32)
+    engine = fake_engine(lambda history: always_eos, synchronous=synchronous)
+    asked = [request(str(n), max_tokens=8, min_tokens=n) for n in range(9)]
+    answers = answer(engine, *asked)
+    for n in range(8):
+        assert [token == EOS for token in answers.tokens(str(n))] == [False] * n + [True]
+        assert answers.finish(str(n)).reason == "stop"
+    assert EOS not in answers.tokens("8")
+    assert answers.finish("8") == Finish(reason="length", prompt_tokens=3, completion_tokens=8)
 
 
 def test_a_stop_text_counts_again_after_min_tokens(synchronous: bool) -> None:

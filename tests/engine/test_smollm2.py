@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
 
 from headrace.engine.blocks import BlockPool
-from headrace.engine.loop import Engine
+from headrace.engine.loop import Engine, SynchronousEngine
 from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
@@ -23,7 +23,16 @@ from .fakes import answer, request
 
 BLOCKS, SEQUENCES, STEP_TOKENS, CONTEXT = 200, 32, 256, 512
 
-MakeEngine = Callable[[int], Engine]
+
+class MakeEngine(Protocol):
+    def __call__(
+        self,
+        threads: int,
+        *,
+        blocks: int = BLOCKS,
+        step_tokens: int = STEP_TOKENS,
+        kind: type[Engine] = Engine,
+    ) -> Engine: ...
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +50,13 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
     """Makes an engine on that many threads; one load for each."""
     runners: dict[int, ModelRunner] = {}
 
-    def make(threads: int) -> Engine:
+    def make(
+        threads: int,
+        *,
+        blocks: int = BLOCKS,
+        step_tokens: int = STEP_TOKENS,
+        kind: type[Engine] = Engine,
+    ) -> Engine:
         if threads not in runners:
             limits = Limits(tokens=STEP_TOKENS, sequences=SEQUENCES, blocks=BLOCKS, threads=threads)
             runners[threads] = ModelRunner(
@@ -51,12 +66,12 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
                 max_blocks=BLOCKS,
             )
         scheduler = Scheduler(
-            BlockPool(BLOCKS),
+            BlockPool(blocks),
             max_sequences=SEQUENCES,
-            max_step_tokens=STEP_TOKENS,
+            max_step_tokens=step_tokens,
             context_length=CONTEXT,
         )
-        return Engine(
+        return kind(
             runners[threads],
             scheduler,
             tokenizer,
@@ -102,6 +117,30 @@ def test_alone_among_31_others_and_on_two_threads_are_one_answer_bit_for_bit(
         answer(engine_on(2), *beside[:20], mine, *beside[20:]),
     ):
         assert answers.outputs["r"] == alone.outputs["r"]
+
+
+def test_in_chunks_preempted_and_in_plain_order_are_one_answer_bit_for_bit(
+    engine_on: MakeEngine, tokenizer: Tokenizer
+) -> None:
+    prompt = np.random.default_rng(1).integers(20, tokenizer.vocab_size, 100).tolist()
+    options = {"temperature": 1.0, "logprobs": 3, "seed": 2, "ignore_eos": True}
+    mine = request("r", prompt, max_tokens=40, **options)
+    older = [request(f"old-{i}", prompt[:30], max_tokens=60, ignore_eos=True) for i in range(2)]
+    whole = answer(engine_on(2), mine)
+
+    for step_tokens in (SEQUENCES, 41):
+        chunked = answer(engine_on(2, step_tokens=step_tokens), mine)
+        assert chunked.outputs["r"] == whole.outputs["r"]
+
+    small = engine_on(2, blocks=8)
+    preempted = answer(small, *older, mine)
+    assert small.status().preemptions == 1  # of the youngest, which is mine
+    assert preempted.outputs["r"] == whole.outputs["r"]
+
+    plain = answer(engine_on(2, blocks=8, kind=SynchronousEngine), *older, mine)
+    assert plain.outputs["r"] == whole.outputs["r"]
+    for id in ("old-0", "old-1"):
+        assert plain.outputs[id] == preempted.outputs[id]
 
 
 def test_a_greedy_answer_makes_sense(engine_on: MakeEngine, tokenizer: Tokenizer) -> None:

@@ -1,0 +1,164 @@
+"""Weights, batches and tiny programs for the tests of the backends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
+from headrace.ops.program import Embed, Logits, Op, Program, SelectRows
+from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
+
+Floats = NDArray[np.float32]
+Storage = Literal["float32", "float16", "bfloat16"]
+
+
+class Weights:
+    """A checkpoint in memory."""
+
+    def __init__(self, weights: Mapping[str, Weight]) -> None:
+        self._weights = weights
+
+    def load(self, name: str) -> Weight:
+        return self._weights[name]
+
+
+def stored(values: NDArray[np.floating], storage: Storage) -> Floats:
+    """float32 numbers that `storage` holds exactly."""
+    values = values.astype(np.float32)
+    if storage == "float16":
+        return values.astype(np.float16).astype(np.float32)
+    if storage == "bfloat16":
+        return (values.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+    return values
+
+
+def dense(
+    rng: np.random.Generator, *shape: int, spread: float = 1.0, storage: Storage = "float32"
+) -> DenseWeight:
+    return DenseWeight(stored(rng.normal(0, spread, shape), storage))
+
+
+def grouped(
+    rng: np.random.Generator,
+    n: int,
+    k: int,
+    *,
+    bits: Literal[4, 8],
+    group: Literal[16, 32] = 32,
+    minima: bool = False,
+    half: bool = True,
+    spread: float = 1.0,
+) -> GroupedWeight:
+    """Random codes whose weights deviate by about `spread` from zero.
+
+    minima: each group has a minimum of its own; else all have their zero at the middle code.
+    half: scales and minima are half floats. A few groups have the scale 0.
+    """
+    codes = rng.integers(0, 2**bits, (n, k)).astype(np.uint8)
+    grid = (n, k // group)
+    step = spread * np.sqrt(12) / 2**bits
+    scale = stored(step * rng.uniform(0.5, 1.5, grid), "float16" if half else "float32")
+    scale[rng.random(grid) < 0.03] = 0
+    minimum = -scale * np.float32(2 ** (bits - 1))
+    if minima:
+        minimum = stored(minimum * rng.uniform(0.5, 1.5, grid), "float16" if half else "float32")
+        minimum[scale == 0] = np.float32(0.25 * spread)
+    return GroupedWeight(bits, group, codes, scale, minimum)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sequence's share of a step: tokens at positions start .. start + len(tokens)."""
+
+    tokens: Sequence[int]
+    start: int
+    blocks: Sequence[int]
+
+
+def batch_of(*parts: Part, rows: Sequence[int] | None = None) -> Batch:
+    """The step of these parts; rows: whose logits are wanted (None: of all tokens)."""
+    tokens = np.concatenate([np.asarray(p.tokens, np.int32) for p in parts])
+    positions = np.concatenate([np.arange(p.start, p.start + len(p.tokens)) for p in parts])
+    starts = np.cumsum([0] + [len(p.tokens) for p in parts])
+    tables = np.full((len(parts), max(len(p.blocks) for p in parts)), 1 << 30, np.int32)
+    for table, part in zip(tables, parts, strict=True):
+        table[: len(part.blocks)] = part.blocks
+    wanted = np.arange(len(tokens)) if rows is None else np.asarray(rows)
+    return Batch(
+        tokens, positions.astype(np.int32), starts.astype(np.int32), tables, wanted.astype(np.int32)
+    )
+
+
+def blocks_for(tokens: int, first: int = 0) -> list[int]:
+    return list(range(first, first + -(-tokens // BLOCK_SIZE)))
+
+
+def step(executable: Executable, *parts: Part, rows: Sequence[int] | None = None) -> Floats:
+    executable.launch(batch_of(*parts, rows=rows))
+    return executable.logits()
+
+
+def limits(
+    *, tokens: int = 512, sequences: int = 16, blocks: int = 64, threads: int = 1
+) -> Limits:
+    return Limits(tokens=tokens, sequences=sequences, blocks=blocks, threads=threads)
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Operations between tables and a window: token t feeds row t of each table into the
+    buffer of the table's name, and the logits are what the operations leave in `out`,
+    unchanged (times an identity matrix).
+    """
+
+    tables: Mapping[str, Floats]
+    ops: tuple[Op, ...]
+    out: str
+    buffers: Mapping[str, int]
+    weights: Mapping[str, Weight]
+    layers: int = 1
+    heads: int = 1
+    kv_heads: int = 1
+    head_dim: int = 16
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.tables.values())))
+
+    def program(self) -> Program:
+        widths = {**self.buffers, **{name: t.shape[1] for name, t in self.tables.items()}}
+        widths["window"] = widths[self.out]
+        embeds: list[Op] = [Embed(name, f"{name}.table") for name in self.tables]
+        ends: list[Op] = [SelectRows("window", self.out), Logits("window", "identity")]
+        return Program(
+            ops=(*embeds, *self.ops, *ends),
+            buffers=widths,
+            layers=self.layers,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            vocab_size=self.rows,
+            context_length=4096,
+        )
+
+    def source(self) -> Weights:
+        width = self.program().buffers[self.out]
+        identity = DenseWeight(np.eye(max(width, self.rows), width, dtype=np.float32))
+        tables = {f"{name}.table": DenseWeight(table) for name, table in self.tables.items()}
+        return Weights({**self.weights, **tables, "identity": identity})
+
+    def load(self, backend: Backend, *, threads: int = 1) -> Executable:
+        tokens = max(self.rows, 16)
+        return backend.load(self.program(), self.source(), limits(tokens=tokens, threads=threads))
+
+    def run(self, backend: Backend, *parts: Part, threads: int = 1) -> Floats:
+        """What `out` holds after a step of all rows in order, or of the parts: [T, width]."""
+        executable = self.load(backend, threads=threads)
+        everything = Part(range(self.rows), 0, blocks_for(self.rows))
+        width = self.program().buffers[self.out]
+        return step(executable, *(parts or (everything,)))[:, :width]

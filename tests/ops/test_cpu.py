@@ -1,0 +1,375 @@
+"""Each operation of the CPU backend against the reference, and how it runs steps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.ops.backend import BLOCK_SIZE, kv_block_bytes
+from headrace.ops.cpu import CpuBackend, available_isas, best_isa, kv_bytes_per_block
+from headrace.ops.program import (
+    Add,
+    Attention,
+    Embed,
+    Gate,
+    Linear,
+    Norm,
+    Op,
+    Program,
+    Projection,
+    Rope,
+    RotaryKV,
+)
+from headrace.ops.reference import ReferenceBackend
+from headrace.ops.weights import Weight
+
+from . import models
+from .programs import Floats, Part, Probe, batch_of, blocks_for, dense, grouped, limits, step
+
+isas = pytest.mark.parametrize("isa", available_isas())
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def assert_agree(probe: Probe, isa: str, *parts: Part, threads: int = 1, tolerance: float) -> None:
+    """tolerance: absolute, and relative to the reference's numbers."""
+    got = probe.run(CpuBackend(isa), *parts, threads=threads)
+    expected = probe.run(ReferenceBackend(), *parts)
+    np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def table(rng: np.random.Generator, rows: int, width: int, spread: float = 1.0) -> Floats:
+    return rng.normal(0, spread, (rows, width)).astype(np.float32)
+
+
+# ---- operations on rows ----
+
+
+@isas
+@pytest.mark.parametrize("groups", [1, 2, 6])
+@settings(max_examples=10, deadline=None)
+@given(rows=st.integers(1, 40), part=st.integers(1, 70), eps=st.sampled_from([1e-6, 0.5]), seed=SEEDS)
+def test_norm(isa: str, groups: int, rows: int, part: int, eps: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = {"w": dense(rng, part)}
+    x = {"x": table(rng, rows, part * groups, 10.0)}
+    apart = Probe(x, (Norm("y", "x", "w", eps, groups),), "y", {"y": part * groups}, weights)
+    assert_agree(apart, isa, tolerance=2e-6)
+    in_place = Probe(x, (Norm("x", "x", "w", eps, groups),), "x", {}, weights)
+    assert np.array_equal(in_place.run(CpuBackend(isa)), apart.run(CpuBackend(isa)))
+
+
+@isas
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+@settings(max_examples=10, deadline=None)
+@given(rows=st.integers(1, 40), width=st.integers(1, 70), spread=st.sampled_from([0.1, 3, 60]), seed=SEEDS)
+def test_gate(
+    isa: str, activation: Literal["silu", "gelu"], rows: int, width: int, spread: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    tables = {"gate": table(rng, rows, width, spread), "up": table(rng, rows, width)}
+    for out in ("gate", "up", "apart"):
+        probe = Probe(tables, (Gate(out, "gate", "up", activation),), out, {"apart": width}, {})
+        assert_agree(probe, isa, tolerance=3e-6)
+
+
+@isas
+@settings(max_examples=10, deadline=None)
+@given(rows=st.integers(1, 40), width=st.integers(1, 70), seed=SEEDS)
+def test_add_is_exact(isa: str, rows: int, width: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x, y = table(rng, rows, width), table(rng, rows, width)
+    probe = Probe({"x": x, "y": y}, (Add("x", "y"),), "x", {}, {})
+    assert np.array_equal(probe.run(CpuBackend(isa)), x + y)
+
+
+EMBEDDINGS: dict[str, dict[str, Any]] = {
+    "w8": {"bits": 8},
+    "w8 groups of 16 with minima": {"bits": 8, "group": 16, "minima": True},
+    "w4 with minima, float": {"bits": 4, "minima": True, "half": False},
+    "w4": {"bits": 4},
+    "w4 groups of 16": {"bits": 4, "group": 16},
+}
+
+
+@pytest.mark.parametrize("kind", EMBEDDINGS)
+@pytest.mark.parametrize("scale", [1.0, 8.0, 0.3])
+def test_embedding_of_codes(kind: str, scale: float) -> None:
+    rng = np.random.default_rng(4)
+    embedding = grouped(rng, 70, 96, **EMBEDDINGS[kind])
+    tables = {"x": table(rng, 70, 96)}
+    probe = Probe(tables, (Embed("y", "w", scale),), "y", {"y": 96}, {"w": embedding})
+    assert_agree(probe, best_isa(), tolerance=1e-6)
+
+
+# ---- rotary embedding and attention ----
+
+
+def attention_probe(
+    rng: np.random.Generator,
+    rows: int,
+    *,
+    heads: int = 4,
+    kv_heads: int = 2,
+    head_dim: int = 32,
+    rope: Rope | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
+    factors: Weight | None = None,
+) -> Probe:
+    """Keys and values are half floats as they stand, unless a rope turns them."""
+    tables = {
+        "q": table(rng, rows, heads * head_dim, 2.0),
+        "k": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
+        "v": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
+    }
+    ops: tuple[Op, ...] = (
+        RotaryKV("q", "k", "v", 0, rope),
+        Attention("a", "q", 0, head_dim**-0.5, window, softcap),
+    )
+    return Probe(
+        tables,
+        ops,
+        "a",
+        {"a": heads * head_dim},
+        {"factors": factors} if factors else {},
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+    )
+
+
+HEADS = [(1, 1, 16), (4, 2, 32), (8, 1, 64), (9, 3, 64), (2, 2, 80), (4, 1, 128), (1, 1, 256)]
+
+
+@isas
+@pytest.mark.parametrize(("heads", "kv_heads", "head_dim"), HEADS)
+@pytest.mark.parametrize("length", [1, 32, 33, 300])
+def test_attention(isa: str, heads: int, kv_heads: int, head_dim: int, length: int) -> None:
+    rng = np.random.default_rng(length)
+    probe = attention_probe(rng, length, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
+    assert_agree(probe, isa, tolerance=2e-5)
+
+
+@isas
+@settings(max_examples=15, deadline=None)
+@given(
+    length=st.integers(1, 600),
+    window=st.one_of(st.none(), st.integers(1, 50), st.sampled_from([255, 256, 257, 1000])),
+    softcap=st.sampled_from([None, 1.0, 30.0]),
+    threads=st.integers(1, 2),
+    seed=SEEDS,
+)
+def test_windows_and_soft_caps(
+    isa: str, length: int, window: int | None, softcap: float | None, threads: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    probe = attention_probe(rng, length, window=window, softcap=softcap)
+    assert_agree(probe, isa, tolerance=3e-5, threads=threads)
+
+
+@isas
+@pytest.mark.parametrize("threads", [1, 2])
+def test_shuffled_blocks(isa: str, threads: int) -> None:
+    """Sequences whose blocks interleave, one of them given in two parts with others between."""
+    rng = np.random.default_rng(5)
+    probe = attention_probe(rng, 512)
+    ids = rng.permutation(40)
+    tokens = rng.integers(0, 512, 700)
+    first, second, third = ids[:19].tolist(), ids[19:22].tolist(), ids[22:24].tolist()
+    steps = [
+        [Part(tokens[:300], 0, first), Part(tokens[600:650], 0, second)],
+        [Part(tokens[650:652], 50, second), Part(tokens[652:690], 0, third)],
+        [Part(tokens[690:691], 38, third), Part(tokens[300:598], 300, first)],
+        [Part(tokens[598:599], 598, first), Part([3], 52, second), Part([4], 39, third)],
+    ]
+    executables = [probe.load(b, threads=threads) for b in (CpuBackend(isa), ReferenceBackend())]
+    for parts in steps:
+        got, expected = (step(executable, *parts) for executable in executables)
+        np.testing.assert_allclose(got, expected, rtol=3e-5, atol=3e-5)
+
+
+ROPES = [
+    Rope(10_000.0, 32, True),
+    Rope(10_000.0, 32, False),
+    Rope(1e6, 20, True, scale=0.25),
+    Rope(500_000.0, 10, False, scale=3.0),
+    Rope(10_000.0, 32, True, factors="factors"),
+    Rope(10_000.0, 32, False, factors="factors"),
+    Rope(10_000.0, 2, False),
+]
+
+
+@isas
+@pytest.mark.parametrize("rope", ROPES, ids=str)
+def test_rotary_embedding(isa: str, rope: Rope) -> None:
+    rng = np.random.default_rng(6)
+    factors = dense(rng, rope.dims // 2)
+    factors.values[:] = np.abs(factors.values) + 1
+    probe = attention_probe(rng, 120, rope=rope, factors=factors if rope.factors else None)
+    # Turned keys are rounded to half floats in the cache: 2**-11 of each.
+    assert_agree(probe, isa, tolerance=4e-3)
+    turned = Probe(
+        probe.tables, probe.ops[:1], "q", {}, probe.weights, heads=4, kv_heads=2, head_dim=32
+    )
+    for start in (0, 3900):
+        assert_agree(turned, isa, Part(range(120), start, [1] * 130), tolerance=2e-6)
+
+
+@isas
+def test_stale_blocks_do_not_matter(isa: str) -> None:
+    """A block that held NaN from an earlier sequence is as good as a new one."""
+    rng = np.random.default_rng(8)
+    probe = attention_probe(rng, 100)
+    for name in ("k", "v"):
+        probe.tables[name][99] = np.nan
+    fresh, used = probe.load(CpuBackend(isa)), probe.load(CpuBackend(isa))
+    assert np.isnan(step(used, Part([99] * 64, 0, [0, 1]))).all()
+    for part in (Part(range(40), 0, [0, 1]), Part([50], 40, [0, 1])):
+        got = step(used, part)
+        assert np.isfinite(got).all()
+        assert np.array_equal(got, step(fresh, part))
+
+
+# ---- whole programs ----
+
+
+@isas
+@pytest.mark.parametrize("quantised", [False, True], ids=["dense", "quantised"])
+@pytest.mark.parametrize("program", [models.llama, models.gemma], ids=["llama", "gemma"])
+def test_programs(isa: str, program: Any, quantised: bool) -> None:
+    """Logits of a prompt and of the tokens after it, some rows and none."""
+    tokens = np.random.default_rng(9).integers(0, models.VOCAB, 330)
+    blocks = blocks_for(330)
+    steps = [
+        (Part(tokens[:200], 0, blocks), [0, 7, 199]),
+        (Part(tokens[200:230], 200, blocks), []),
+        (Part(tokens[230:329], 230, blocks), [0, 50, 98]),
+        (Part(tokens[329:], 329, blocks), [0]),
+    ]
+    executables = [
+        models.load(backend, program(), quantised=quantised)
+        for backend in (CpuBackend(isa), ReferenceBackend())
+    ]
+    for part, rows in steps:
+        got, expected = (step(executable, part, rows=rows) for executable in executables)
+        assert got.shape == (len(rows), models.PADDED)
+        error, spread = np.linalg.norm(got - expected), np.linalg.norm(expected)
+        # Eight bits of activations lose some percent in a tiny model; half floats in the cache
+        # lose a thousandth.
+        assert error <= (0.06 if quantised else 0.003) * spread
+
+
+# ---- steps ----
+
+
+def slow_probe() -> Probe:
+    """Some tenths of a second a step on the plainest instruction set."""
+    rng = np.random.default_rng(10)
+    weights = {"w": dense(rng, 512, 512, spread=0.04)}
+    ops = tuple(
+        Linear(x, (Projection(out, "w"),)) for x, out in [("x", "y"), ("y", "x")] * 8
+    )
+    return Probe({"x": table(rng, 256, 512)}, ops, "x", {"y": 512}, weights)
+
+
+def test_a_step_leaves_python_free() -> None:
+    """launch returns while the step runs; waiting for it lets other threads go on."""
+    probe = slow_probe()
+    executable = probe.load(CpuBackend("scalar"))
+    part = Part(range(256), 0, blocks_for(256))
+    step(executable, part)
+    moments: list[float] = []
+    done = threading.Event()
+
+    def tick() -> None:
+        while not done.wait(0.001):
+            moments.append(time.perf_counter())
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        batch = batch_of(part)
+        started = time.perf_counter()
+        executable.launch(batch)
+        launched = time.perf_counter()
+        executable.logits()
+        ended = time.perf_counter()
+    finally:
+        done.set()
+        ticker.join()
+    assert launched - started < (ended - started) / 2
+    # If the wait held the interpreter, nothing would fall into the middle of it.
+    quarter = (ended - launched) / 4
+    assert any(launched + quarter < moment < ended - quarter for moment in moments)
+
+
+def test_arrays_may_be_reused_after_launch() -> None:
+    executable = models.load(CpuBackend(), models.llama())
+    part = Part(range(100), 0, blocks_for(100))
+    expected = step(executable, part)
+    batch = batch_of(part)
+    executable.launch(batch)
+    for values in (batch.tokens, batch.positions, batch.block_tables, batch.logit_rows):
+        values[:] = 0
+    assert np.array_equal(executable.logits(), expected)
+
+
+def test_a_step_nobody_waits_for() -> None:
+    """The next launch waits for it; an executable dropped while it runs ends cleanly."""
+    probe = slow_probe()
+    executable = probe.load(CpuBackend("scalar"), threads=2)
+    part = Part(range(256), 0, blocks_for(256))
+    expected = step(executable, part)
+    executable.launch(batch_of(Part(range(255, -1, -1), 0, blocks_for(256))))
+    executable.launch(batch_of(part))
+    assert np.array_equal(executable.logits(), expected)
+    executable.launch(batch_of(part))
+    del executable
+
+
+def test_logits_are_a_copy() -> None:
+    executable = models.load(CpuBackend(), models.llama())
+    first = step(executable, Part([1, 2], 0, [0]))
+    kept = first.copy()
+    first[:] = 0
+    assert np.array_equal(executable.logits(), kept)
+    step(executable, Part([3, 4], 0, [0]))
+    assert not first.any()
+
+
+@pytest.mark.parametrize("backend", [CpuBackend(), ReferenceBackend()], ids=lambda b: b.name)
+def test_results_need_a_step(backend: Any) -> None:
+    executable = models.load(backend, models.llama())
+    with pytest.raises(RuntimeError, match="no step was launched"):
+        executable.logits()
+
+
+# ---- the backend ----
+
+
+def test_unknown_instruction_set() -> None:
+    with pytest.raises(ValueError, match="no instruction set 'sse9' here; there is .*scalar"):
+        CpuBackend("sse9")
+
+
+def test_best_instruction_set_is_first() -> None:
+    assert CpuBackend().isa == best_isa() == available_isas()[0]
+    assert available_isas()[-1] == "scalar"
+
+
+def test_no_threads() -> None:
+    program: Program = models.llama()
+    with pytest.raises(ValueError, match="threads"):
+        CpuBackend().load(program, models.weights(program, quantised=True), limits(threads=0))
+
+
+def test_bytes_of_a_block() -> None:
+    program = models.gemma()
+    assert kv_bytes_per_block(program) == 2 * 2 * 2 * 2 * 32 * BLOCK_SIZE
+    assert kv_bytes_per_block(program) == kv_block_bytes(program, CpuBackend.kv_value_bytes)

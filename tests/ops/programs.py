@@ -103,9 +103,7 @@ def step(executable: Executable, *parts: Part, rows: Sequence[int] | None = None
     return executable.logits()
 
 
-def limits(
-    *, tokens: int = 512, sequences: int = 16, blocks: int = 64, threads: int = 1
-) -> Limits:
+def limits(*, tokens: int = 512, sequences: int = 16, blocks: int = 64, threads: int = 1) -> Limits:
     return Limits(tokens=tokens, sequences=sequences, blocks=blocks, threads=threads)
 
 

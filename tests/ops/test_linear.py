@@ -134,7 +134,12 @@ def test_dense_products_are_float32(
 @pytest.mark.parametrize("storage", ["float32", "float16", "bfloat16"])
 def test_dense_weights_are_kept_exactly(storage: Storage) -> None:
     weight = dense(np.random.default_rng(1), 50, 40, storage=storage)
-    weight.values[0, :4] = [0.0, 2.0**-20, -(2.0**-24), 60000.0 if storage != "bfloat16" else 2.0**30]
+    weight.values[0, :4] = [
+        0.0,
+        2.0**-20,
+        -(2.0**-24),
+        60000.0 if storage != "bfloat16" else 2.0**30,
+    ]
     units = np.eye(40, dtype=np.float32)
     assert np.array_equal(product(available_isas()[0], units, weight), weight.values.T)
 

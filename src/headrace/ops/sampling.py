@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headrace.ops.backend import NonFiniteLogits, Sampled, Sampling
 
-GREEDY_BELOW = 1e-5
+GREEDY_BELOW = np.float32(1e-5)
 """Temperatures below this take the most likely token."""
 
 
@@ -71,10 +71,10 @@ def _draw(logits: NDArray[np.float32], sampling: Sampling, row: int) -> int:
     best = int(logits.argmax())
     if logits[best] == -np.inf:
         raise ValueError(f"logits row {row}: no token is allowed")
-    temperature = float(sampling.temperature[row])
+    temperature = sampling.temperature[row]
     if temperature < GREEDY_BELOW or logits[best] == np.inf:
         return best
-    scaled = (logits - logits[best]).astype(np.float64) / temperature
+    scaled = (logits - logits[best]).astype(np.float64) / float(temperature)
     ids = np.lexsort((np.arange(len(scaled)), -scaled))
     weights = np.exp(scaled[ids])
     ids, weights = ids[weights > 0], weights[weights > 0]

@@ -120,6 +120,15 @@ def test_min_tokens_puts_an_end_off_by_exactly_that_many(synchronous: bool) -> N
     assert answers.finish("8") == Finish(reason="length", prompt_tokens=3, completion_tokens=8)
 
 
+@pytest.mark.parametrize(("min_tokens", "tokens"), [(1, 2), (2, 6)])
+def test_a_stop_text_counts_from_the_token_after_min_tokens(
+    synchronous: bool, min_tokens: int, tokens: int
+) -> None:
+    asked = request(max_tokens=20, min_tokens=min_tokens, stop=("e",))
+    answers = answer(says("Hello", synchronous=synchronous), asked)
+    assert answers.finish("r").completion_tokens == tokens
+
+
 def test_a_stop_text_counts_again_after_min_tokens(synchronous: bool) -> None:
     engine = says("ab ab ab", synchronous=synchronous)
     answers = answer(engine, request(max_tokens=20, min_tokens=2, stop=("ab",)))

@@ -133,11 +133,12 @@ def test_a_sequence_that_asks_for_a_block_and_is_itself_the_youngest_goes() -> N
     desk = Desk(blocks=4, max_step_tokens=200)
     old = desk.add(2 * BLOCK_SIZE - 15, 40)  # asks for the last block first
     young = desk.add(BLOCK_SIZE - 16, 90)
+    late = desk.add(4 * BLOCK_SIZE - 1, 1)
     while not desk.scheduler.preemptions:
         desk.step()
     assert len(old.table) == 3
     assert desk.scheduler.running == [old]
-    assert list(desk.scheduler.waiting) == [young]
+    assert list(desk.scheduler.waiting) == [young, late]
 
 
 def test_blocks_of_a_step_that_runs_are_freed_when_it_is_over() -> None:

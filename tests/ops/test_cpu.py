@@ -359,7 +359,7 @@ def test_results_need_a_step(backend: Any) -> None:
 
 
 def test_unknown_instruction_set() -> None:
-    with pytest.raises(ValueError, match="no instruction set 'sse9' here; there is .*scalar"):
+    with pytest.raises(ValueError, match=r"no instruction set 'sse9' here; there is .*scalar"):
         CpuBackend("sse9")
 
 

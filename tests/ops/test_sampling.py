@@ -39,7 +39,11 @@ def shapes_of_logits() -> Floats:
     rows = [rng.normal(0, spread, VOCAB) for spread in (0.2, 1, 3, 3, 8, 30, 200)]
     rows += [rng.integers(0, 3, VOCAB).astype(float), np.zeros(VOCAB), np.full(VOCAB, -4.0)]
     rows += [np.where(np.arange(VOCAB) % 50 == 7, 9.0, rng.normal(0, 1, VOCAB))]
-    rows += [np.arange(VOCAB) * 0.25, -np.arange(VOCAB) * 1.5, np.where(np.arange(VOCAB) == 190, 90, 0)]
+    rows += [
+        np.arange(VOCAB) * 0.25,
+        -np.arange(VOCAB) * 1.5,
+        np.where(np.arange(VOCAB) == 190, 90, 0),
+    ]
     return (np.round(np.array(rows) * 64) / 64).astype(np.float32)
 
 
@@ -283,7 +287,9 @@ def test_all_tokens_but_one_are_banned(
             drawn = draw(executable, [row], how(1, temperature=temperature, top_logprobs=0, **rule))
             assert drawn.tokens[0] == last
             assert np.isfinite(drawn.logprobs[0])
-            assert drawn.logprobs[0] == pytest.approx(log_softmax(LOGITS[row])[last], rel=1e-5, abs=1e-5)
+            assert drawn.logprobs[0] == pytest.approx(
+                log_softmax(LOGITS[row])[last], rel=1e-5, abs=1e-5
+            )
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -350,7 +356,8 @@ def test_logprobs_only_where_asked_for(executable: Executable) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "temperature", "top_k"), [(0, 1.0, 0), (1, 0.8, 0), (2, 1.3, 20), (7, 1.0, 0), (8, 1.0, 0)]
+    ("row", "temperature", "top_k"),
+    [(0, 1.0, 0), (1, 0.8, 0), (2, 1.3, 20), (7, 1.0, 0), (8, 1.0, 0)],
 )
 def test_frequencies(row: int, temperature: float, top_k: int) -> None:
     """10,000 draws come within five standard deviations of what they should."""

@@ -54,27 +54,26 @@ void Executor::launch(const BatchView& batch) {
     prepare(batch);
     cursor_ = 0;
     launched_ = true;
-    team_->start([this](int member) { run(member); });
+    team_->start(*this);
 }
 
-void Executor::run(int member) {
+int Executor::next() {
     const auto& regions = plan_->regions();
-    float* scratch = scratch_[std::size_t(member)].data();
-    const bool alone = team_->threads() == 1;
-    std::size_t current = 0;
-    while (current < regions.size()) {
-        const Region& region = *regions[current];
-        team_->share(region.tasks(step_), [&](int task) { region.run(step_, task, scratch); });
-        team_->meet([&] {
-            std::size_t next = current + 1;
-            // What is not worth a meeting of its own is done here, while the others wait.
-            for (; next < regions.size() && (alone || regions[next]->small(step_)); ++next)
-                for (int task = 0; task < regions[next]->tasks(step_); ++task)
-                    regions[next]->run(step_, task, scratch);
-            cursor_ = next;
-        });
-        current = cursor_;
+    while (cursor_ < regions.size()) {
+        const Region& region = *regions[cursor_++];
+        const int tasks = region.tasks(step_);
+        if (!region.small(step_)) {
+            if (tasks > 0) return tasks;
+            continue;
+        }
+        // Not worth a round of its own: done here, while the others wait.
+        for (int index = 0; index < tasks; ++index) region.run(step_, index, nullptr);
     }
+    return 0;
+}
+
+void Executor::task(int member, int index) {
+    plan_->regions()[cursor_ - 1]->run(step_, index, scratch_[std::size_t(member)].data());
 }
 
 void Executor::wait() {
@@ -92,14 +91,8 @@ std::vector<RowSample> Executor::sample(int vocabulary, std::span<const RowSampl
         float* row = logits_.get() + std::size_t(r) * std::size_t(logit_width());
         samples[std::size_t(r)] = sample_row(kernels_, row, vocabulary, how[std::size_t(r)], sampling_[std::size_t(member)]);
     };
-    if (how.size() == 1) {  // not worth waking the team
-        one(0, 0);
-        return samples;
-    }
-    team_->start([&](int member) {
-        team_->share(int(how.size()), [&](int r) { one(member, r); });
-    });
-    team_->wait();
+    if (how.size() == 1) one(0, 0);  // not worth waking the team
+    else team_->run(int(how.size()), one);
     return samples;
 }
 

@@ -17,10 +17,10 @@ struct BatchView {
     std::span<const std::int32_t> tokens, positions, starts, tables, logit_rows;
 };
 
-class Executor {
+class Executor final : private Work {
 public:
     Executor(std::shared_ptr<Team>, const Kernels&, std::unique_ptr<Plan>);
-    ~Executor();
+    ~Executor() override;
 
     // Copies the batch, starts its forward pass and returns.
     void launch(const BatchView&);
@@ -34,13 +34,14 @@ public:
 
 private:
     void prepare(const BatchView&);
-    void run(int member);
+    int next() override;
+    void task(int member, int index) override;
 
     std::shared_ptr<Team> team_;
     const Kernels& kernels_;
     std::unique_ptr<Plan> plan_;
     Step step_;
-    std::size_t cursor_ = 0;  // the region under way; moved on by whoever comes last
+    std::size_t cursor_ = 0;  // the region after the one under way
     bool launched_ = false;
     std::size_t logits_capacity_ = 0;
     std::unique_ptr<float[]> logits_;

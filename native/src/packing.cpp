@@ -19,7 +19,7 @@ template <class Holds>
 bool all(Team& team, std::size_t count, Holds holds) {
     constexpr std::size_t kChunk = 1 << 16;
     std::atomic<bool> good{true};
-    team.run(int((count + kChunk - 1) / kChunk), [&](int chunk) {
+    team.run(int((count + kChunk - 1) / kChunk), [&](int, int chunk) {
         const std::size_t end = std::min(count, (std::size_t(chunk) + 1) * kChunk);
         for (std::size_t i = std::size_t(chunk) * kChunk; good.load(std::memory_order_relaxed) && i < end; ++i)
             if (!holds(i)) good.store(false, std::memory_order_relaxed);
@@ -114,7 +114,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Group
     view_.panel_bytes = aligned(view_.stride() * std::size_t(source.k / kGroup));
     std::uint8_t* data = arena_->allocate<std::uint8_t>(bytes());
     view_.data = data;
-    team.run(view_.panels(), [&](int p) {
+    team.run(view_.panels(), [&](int, int p) {
         std::uint8_t* panel = data + std::size_t(p) * view_.panel_bytes;
         pack_codes(source, view_, p, panel);
         pack_numbers(source.scale, view_, p, panel + view_.code_bytes());
@@ -140,7 +140,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Dense
     };
     std::uint8_t* data = arena_->allocate<std::uint8_t>(bytes());
     view_.data = data;
-    team.run(view_.panels(), [&](int p) {
+    team.run(view_.panels(), [&](int, int p) {
         std::uint8_t* panel = data + std::size_t(p) * view_.panel_bytes;
         for (int lane = 0; lane < kPanel && p * kPanel + lane < source.n; ++lane) {
             const float* row = source.values + std::size_t(p * kPanel + lane) * std::size_t(source.k);

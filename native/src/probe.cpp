@@ -34,7 +34,7 @@ double read_bandwidth(Team& team, const Kernels& kernels) {
     std::fill_n(data, std::size_t(kTasks) * kFloats, 1.0f);
     std::vector<float> found(kTasks);
     const double time = seconds([&] {
-        team.run(kTasks, [&](int t) { found[std::size_t(t)] = kernels.maximum(data + std::size_t(t) * kFloats, kFloats); });
+        team.run(kTasks, [&](int, int t) { found[std::size_t(t)] = kernels.maximum(data + std::size_t(t) * kFloats, kFloats); });
     });
     return double(kTasks) * kFloats * sizeof(float) / time;
 }
@@ -51,7 +51,7 @@ double product_rate(Team& team, const Kernels& kernels) {
     const Quantised rows = {x.data(), scales.data(), centres.data(), sums.data(), halves.data(), kColumns};
     std::vector<float> out(std::size_t(kTasks) * kRows * kOutputs);
     const double time = seconds([&] {
-        team.run(kTasks, [&](int t) {
+        team.run(kTasks, [&](int, int t) {
             const Output target = {out.data() + std::size_t(t) * kRows * kOutputs, kOutputs, nullptr, false};
             for (int i = 0; i < kRepeats; ++i) kernels.linear(matrix.view(), 0, kOutputs / kPanel, rows, kRows, target);
         });

@@ -1,13 +1,20 @@
 #include "team.hpp"
 
 #include <chrono>
-#include <utility>
 
 namespace headrace {
 
 namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(40);
+
+// A claim is one addition to the word [round: 24 | tasks: 20 | claimed: 20], so that a late
+// member learns at once which round it claimed from and whether anything was left. What a round
+// points to may only be looked at with a task in hand: then the round cannot end. Rounds have
+// fewer than 2^19 tasks, which leaves room for claims that come too late.
+constexpr int kTaskBits = 20;
+constexpr std::uint64_t kTaskMask = (1u << kTaskBits) - 1;
+constexpr std::uint32_t kRoundMask = (1u << 24) - 1;
 
 void relax() {
 #if defined(__x86_64__)
@@ -17,36 +24,7 @@ void relax() {
 #endif
 }
 
-}  // namespace
-
-Team::Team(int threads) {
-    members_.reserve(std::size_t(threads));
-    // Members read threads() only within work, which starts after all exist.
-    for (int m = 0; m < threads; ++m) members_.emplace_back([this, m] { serve(m); });
-}
-
-Team::~Team() {
-    stopping_ = true;
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-    for (std::thread& member : members_) member.join();
-}
-
-void Team::start(std::function<void(int)> work) {
-    work_ = std::move(work);
-    next_.store(0, std::memory_order_relaxed);
-    running_.store(std::uint32_t(threads()), std::memory_order_relaxed);
-    generation_.fetch_add(1, std::memory_order_release);
-    generation_.notify_all();
-}
-
-void Team::wait() {
-    for (std::uint32_t left; (left = running_.load(std::memory_order_acquire)) != 0;)
-        await_change(running_, left);
-    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
-}
-
-void Team::await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
     const auto changed = [&] {
         for (int i = 0; i < 32; ++i) {
             if (value.load(std::memory_order_acquire) != old) return true;
@@ -61,17 +39,63 @@ void Team::await_change(const std::atomic<std::uint32_t>& value, std::uint32_t o
     value.wait(old, std::memory_order_acquire);
 }
 
+}  // namespace
+
+Team::Team(int threads) {
+    members_.reserve(std::size_t(threads));
+    for (int m = 0; m < threads; ++m) members_.emplace_back([this, m] { serve(m); });
+}
+
+Team::~Team() {
+    wait();
+    stopping_.store(true, std::memory_order_relaxed);
+    publish(0);
+    for (std::thread& member : members_) member.join();
+}
+
+void Team::start(Work& work) {
+    work_ = &work;
+    busy_.store(1, std::memory_order_relaxed);
+    advance();
+}
+
+void Team::wait() {
+    while (busy_.load(std::memory_order_acquire)) await_change(busy_, 1);
+    if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+// Called when no task is left or under way: by start, then by whoever did the last task.
+void Team::advance() {
+    const int tasks = work_->next();
+    if (tasks > 0) return publish(tasks);
+    busy_.store(0, std::memory_order_release);
+    busy_.notify_all();
+}
+
+void Team::publish(int tasks) {
+    const std::uint32_t round = (round_.load(std::memory_order_relaxed) + 1) & kRoundMask;
+    done_.store(0, std::memory_order_relaxed);
+    claims_.store(std::uint64_t(round) << (2 * kTaskBits) | std::uint64_t(tasks) << kTaskBits,
+                  std::memory_order_release);
+    round_.store(round, std::memory_order_release);
+    round_.notify_all();
+}
+
 void Team::serve(int member) {
-    for (std::uint32_t seen = 0;; ++seen) {
-        await_change(generation_, seen);
-        if (stopping_) return;
+    while (!stopping_.load(std::memory_order_relaxed)) {
+        const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
+        const int index = int(claim & kTaskMask), tasks = int(claim >> kTaskBits & kTaskMask);
+        if (index >= tasks) {
+            await_change(round_, std::uint32_t(claim >> (2 * kTaskBits)));
+            continue;
+        }
         try {
-            work_(member);
+            work_->task(member, index);
         } catch (...) {
             const std::lock_guard lock(failure_mutex_);
             if (!failure_) failure_ = std::current_exception();
         }
-        if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) running_.notify_all();
+        if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == tasks) advance();
     }
 }
 

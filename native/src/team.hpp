@@ -1,19 +1,31 @@
-// A fixed team of compute threads that goes through a step together.
+// A fixed team of compute threads that goes through rounds of tasks.
 //
-// Tasks are claimed one by one from a shared counter, because the cores are shared with other
-// processes and equal shares would wait for whoever was interrupted. Waiting spins for some
+// The cores are shared with other processes, so nobody waits for a thread, only for tasks:
+// members claim tasks one by one, and whoever finishes the last of a round begins the next. A
+// member that was interrupted between tasks delays no one. Waiting spins for some
 // microseconds, then sleeps.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace headrace {
+
+// What a team works on: rounds of tasks that may run in any order, and at once.
+class Work {
+public:
+    virtual ~Work() = default;
+    // Prepares the next round and returns its number of tasks, or 0 if the work is done. No
+    // task runs meanwhile.
+    virtual int next() = 0;
+    // Called with 0 <= member < the team's threads; no two at once with the same member.
+    virtual void task(int member, int index) = 0;
+};
 
 class Team {
 public:
@@ -24,55 +36,41 @@ public:
 
     int threads() const { return int(members_.size()); }
 
-    // Has every member call work(member) and returns at once. One work at a time.
-    void start(std::function<void(int member)> work);
-    // Returns when the work is done; rethrows what a member threw.
+    // Begins the work and returns. One work at a time; it must live until wait() returns.
+    void start(Work& work);
+    // Returns when the work is done; rethrows the first thing a task threw.
     void wait();
 
-    // body(task) for each of `tasks` tasks, spread over the team, as work of its own.
+    // body(member, task) for each of `tasks` tasks.
     template <class Body>
     void run(int tasks, Body body) {
-        start([this, tasks, &body](int) { share(tasks, body); });
+        struct Round final : Work {
+            Round(int count, Body& b) : tasks(count), body(b) {}
+            int next() override { return std::exchange(tasks, 0); }
+            void task(int member, int index) override { body(member, index); }
+            int tasks;
+            Body& body;
+        } round(tasks, body);
+        start(round);
         wait();
     }
 
-    // Within work, called by every member: claims tasks until none is left. Others may still be
-    // busy with theirs when it returns.
-    template <class Body>
-    void share(int tasks, Body&& body) {
-        for (int task; (task = next_.fetch_add(1, std::memory_order_relaxed)) < tasks;) body(task);
-    }
-    // Within work, called by every member: returns when all have come. The last to come calls
-    // last() before anyone goes on. Work that meets must not throw.
-    template <class Last>
-    void meet(Last&& last) {
-        const std::uint32_t round = round_.load(std::memory_order_relaxed);
-        if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads()) {
-            last();
-            arrived_.store(0, std::memory_order_relaxed);
-            next_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
-            round_.notify_all();
-        } else {
-            await_change(round_, round);
-        }
-    }
-
 private:
-    static void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old);
     void serve(int member);
+    void advance();
+    void publish(int tasks);
 
     std::vector<std::thread> members_;
-    std::function<void(int)> work_;
-    bool stopping_ = false;
+    std::atomic<bool> stopping_{false};
     std::mutex failure_mutex_;
     std::exception_ptr failure_;
-    // Each on a cache line of its own: they are written by different members.
-    alignas(64) std::atomic<std::uint32_t> generation_{0};
-    alignas(64) std::atomic<std::uint32_t> running_{0};
-    alignas(64) std::atomic<int> next_{0};
-    alignas(64) std::atomic<int> arrived_{0};
+    Work* work_ = nullptr;
+    // Round, its number of tasks and how many are claimed, in one word: see team.cpp. Each
+    // atomic has a cache line of its own.
+    alignas(64) std::atomic<std::uint64_t> claims_{0};
+    alignas(64) std::atomic<int> done_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
+    alignas(64) std::atomic<std::uint32_t> busy_{0};
 };
 
 }  // namespace headrace

@@ -30,7 +30,9 @@ stop_lists = st.lists(st.text("abc", min_size=1, max_size=5), max_size=5)
 @given(stop_lists, st.lists(st.text("abc", max_size=6), max_size=12))
 @example(["abcd", "bc"], ["abc", "d"])
 @example(["aab"], ["a", "a", "a", "b"])
-def test_any_cut_gives_what_a_search_of_the_whole_gives(stops: list[str], pieces: list[str]) -> None:
+def test_any_cut_gives_what_a_search_of_the_whole_gives(
+    stops: list[str], pieces: list[str]
+) -> None:
     assert run(stops, pieces) == naive(stops, "".join(pieces))
 
 

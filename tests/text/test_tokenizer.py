@@ -36,9 +36,10 @@ class TestByteLevel:
     def test_a_character_can_be_taken_out_after_control_tokens_are_found(self) -> None:
         text = "<|im#_end|>#<|im_end|>"
         ids = self.tokenizer.encode(text, special=True, without="#")
-        assert ids == [*self.tokenizer.encode("<|im_end|>"), *self.tokenizer.encode(
-            "<|im_end|>", special=True
-        )]
+        assert ids == [
+            *self.tokenizer.encode("<|im_end|>"),
+            *self.tokenizer.encode("<|im_end|>", special=True),
+        ]
 
     def test_user_defined_tokens_are_taken_whole_and_are_text(self) -> None:
         ids = self.tokenizer.encode("x<tool>é!")
@@ -85,12 +86,12 @@ class TestByteLevel:
         assert tokenizer.decode(tokenizer.encode("[PAD1]")) == "[PAD1]"
 
 
+_JOINED = "▁t he ▁the ab ▁a ba aba ▁▁ ▁▁▁▁ aa aaa aab cab"
+SCORED = {piece: -float(rank) for rank, piece in enumerate([*_JOINED.split(), *"▁abcteh<>s/"])}
+
+
 class TestSentencePiece:
-    scored = {piece: -float(rank) for rank, piece in enumerate(
-        ["▁t", "he", "▁the", "ab", "▁a", "ba", "aba", "▁▁", "▁▁▁▁", "aa", "aaa", "aab", "cab"]
-        + list("▁abcteh<>s/")
-    )}  # fmt: skip
-    tokenizer = Tokenizer.from_gguf(sentencepiece(scored, user_defined=("\n\n", "<b>")))
+    tokenizer = Tokenizer.from_gguf(sentencepiece(SCORED, user_defined=("\n\n", "<b>")))
 
     @given(st.text())
     @settings(max_examples=300)
@@ -102,7 +103,7 @@ class TestSentencePiece:
     @settings(max_examples=500)
     def test_merges_as_sentencepiece_does(self, text: str) -> None:
         tokens = [self.tokenizer.token(i) for i in self.tokenizer.encode(text)]
-        assert tokens == merge_by_score(text, self.scored)
+        assert tokens == merge_by_score(text, SCORED)
 
     def test_control_texts_stay_text(self) -> None:
         ids = self.tokenizer.encode("</s>")
@@ -119,7 +120,7 @@ class TestSentencePiece:
     def test_the_space_before_text(self) -> None:
         first, after = self.tokenizer.encode("the<s>the", special=True)[0::2]
         assert self.tokenizer.token(first) == self.tokenizer.token(after) == "▁the"
-        bare = Tokenizer.from_gguf(sentencepiece(self.scored, add_space_prefix=False))
+        bare = Tokenizer.from_gguf(sentencepiece(SCORED, add_space_prefix=False))
         assert [bare.token(i) for i in bare.encode("the")] == ["t", "he"]
         assert bare.decode(bare.encode(" a")) == " a"
 
@@ -128,7 +129,7 @@ class TestSentencePiece:
         assert Tokenizer.from_gguf(sentencepiece({}, add_bos_token=False)).add_bos is False
 
     def test_all_bytes_must_be_there(self) -> None:
-        metadata = sentencepiece(self.scored)
+        metadata = sentencepiece(SCORED)
         metadata["tokenizer.ggml.tokens"][3 + 0x41] = "other"  # type: ignore[index]
         with pytest.raises(TokenizerError, match="lacks 1 byte tokens, <0x41> first"):
             Tokenizer.from_gguf(metadata)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from os.path import commonprefix
 
@@ -31,6 +32,7 @@ class ControlScanner:
         texts = sorted(text for text in controls if text)
         self._controls = controls
         self._pattern = re.compile(_any_of(texts)) if texts else None
+        self._longest = max(map(len, texts), default=0) - 1  # of a proper part
         self._flagged = any(c.lstrip or c.rstrip or c.single_word for c in controls.values())
 
     def scan(self, text: str) -> list[tuple[int, int, int]]:
@@ -47,6 +49,25 @@ class ControlScanner:
             (match.start(), match.end(), controls[match[0]].id)
             for match in self._pattern.finditer(text)
         ]
+
+    def begins_within(self, text: str) -> bool:
+        """Whether text begins with the end of a control token, which something put before
+        it could complete."""
+        endings, longest = self._fragments[1], min(self._longest, len(text))
+        return any(text[:n] in endings for n in range(1, longest + 1))
+
+    def ends_within(self, text: str) -> bool:
+        """Whether text ends with the beginning of a control token."""
+        beginnings, longest = self._fragments[0], min(self._longest, len(text))
+        return any(text[-n:] in beginnings for n in range(1, longest + 1))
+
+    @cached_property
+    def _fragments(self) -> tuple[frozenset[str], frozenset[str]]:
+        """All proper beginnings and all proper endings of control tokens."""
+        return (
+            frozenset(text[:n] for text in self._controls for n in range(1, len(text))),
+            frozenset(text[n:] for text in self._controls for n in range(1, len(text))),
+        )
 
     def _scan_flagged(self, text: str, pattern: re.Pattern[str]) -> list[tuple[int, int, int]]:
         spans: list[tuple[int, int, int]] = []

@@ -18,7 +18,8 @@ class PromptBuilder:
 
     Texts of control tokens inside what users sent are broken up before the template sees
     them; in the rendered prompt only unbroken ones, which the template wrote, become control
-    tokens. U+FDD0 is removed from users' text. Safe to use from many threads.
+    tokens. A template that writes one around a user's words ("<|" + role + "|>") still does.
+    U+FDD0 is removed from users' text. Safe to use from many threads.
     """
 
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
@@ -65,21 +66,35 @@ class PromptBuilder:
         return [bos, *ids]
 
     def _broken(self, value: Any) -> Any:
-        """The same JSON value with every text in it, keys included, broken up."""
+        """The same JSON value with every text in it broken up."""
         if isinstance(value, str):
-            return self._broken_text(value)
+            return self._broken_ends(self._broken_inside(value))
         if isinstance(value, Mapping):
-            return {self._broken(key): self._broken(item) for key, item in value.items()}
+            return {self._broken_inside(key): self._field(key, value[key]) for key in value}
         if isinstance(value, list | tuple):
             return [self._broken(item) for item in value]
         return value
 
-    def _broken_text(self, text: str) -> str:
+    def _field(self, key: str, value: Any) -> Any:
+        """Templates compare names of fields and roles, so their ends are left alone."""
+        if key == "role" and isinstance(value, str):
+            return self._broken_inside(value)
+        return self._broken(value)
+
+    def _broken_inside(self, text: str) -> str:
         """Breaks after every character of a control token, so that none that overlaps it
         stays whole either."""
         text = text.replace(_BREAK, "")
         parts, end = [], 0
-        for start, stop, _ in self._tokenizer.controls_in(text):
+        for start, stop, _ in self._tokenizer.controls.scan(text):
             parts += [text[end:start], _BREAK.join(text[start:stop]), _BREAK]
             end = stop
         return "".join([*parts, text[end:]])
+
+    def _broken_ends(self, text: str) -> str:
+        """Breaks at ends that together with the template's text could make a control token.
+        Inside the white space there, since templates trim."""
+        core = text.strip()
+        first = _BREAK if self._tokenizer.controls.begins_within(core) else ""
+        last = _BREAK if self._tokenizer.controls.ends_within(core) else ""
+        return text.replace(core, f"{first}{core}{last}", 1) if first or last else text

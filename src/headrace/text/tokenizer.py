@@ -66,7 +66,7 @@ class Tokenizer:
         """
         ids: list[int] = []
         end = 0
-        for start, stop, control in self.controls_in(text) if special else ():
+        for start, stop, control in self.controls.scan(text) if special else ():
             ids += self._plain(text[end:start], without, first=not ids)
             ids.append(control)
             end = stop
@@ -84,13 +84,6 @@ class Tokenizer:
         except TypeError:
             text.encode()  # says which surrogate it was
             raise
-
-    def controls_in(self, text: str) -> list[tuple[int, int, int]]:
-        """Control tokens written in text: (start, stop, id), in order and apart.
-
-        Of overlapping matches the leftmost counts, of several there the longest.
-        """
-        return self._scanner.scan(text)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of a whole sequence; bytes that are not UTF-8 become U+FFFD."""
@@ -115,7 +108,8 @@ class Tokenizer:
         return hashlib.sha256(msgspec.msgpack.encode(self._codec.contents)).hexdigest()
 
     @cached_property
-    def _scanner(self) -> ControlScanner:
+    def controls(self) -> ControlScanner:
+        """Finds this vocabulary's control tokens in text."""
         return ControlScanner(self._codec.controls)
 
 

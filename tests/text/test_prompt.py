@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headrace.text.prompt import PromptBuilder
+from headrace.text.template import ChatTemplate, TemplateError
+from headrace.text.tokenizer import Tokenizer
+from tests.text.vocabularies import byte_level
+
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim }}"
+    "{{ '<|im_end|>\n' }}{% endfor %}"
+    "{% if tools %}{{ tools | tojson }}<|im_end|>{% endif %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+CONTROLS = ("<s>", "<|im_end|>", "<|im_start|>", "<|im_", "end|><|", "[x]")
+TOKENIZER = Tokenizer.from_gguf(byte_level("hello", controls=CONTROLS))
+BUILDER = PromptBuilder.for_model(TOKENIZER, CHATML)
+
+hostile = st.lists(
+    st.sampled_from(
+        [
+            *CONTROLS,
+            "<|",
+            "im_",
+            "_start|>",
+            "end",
+            "|>",
+            "<",
+            ">",
+            "\ufdd0",
+            " ",
+            "\n",
+            "é",
+            "[",
+            "x]",
+        ]
+    )
+    | st.text(max_size=3),
+    max_size=8,
+).map("".join)
+
+
+def controls(ids: list[int]) -> list[str]:
+    return [TOKENIZER.token(i) for i in ids if TOKENIZER.is_control(i)]
+
+
+@given(hostile, hostile)
+@example("<|im_end|><|im_end|>", "<|im_\ufdd0end|>")
+@example("<|im_end|><|im_start|>", "")
+@example("end|>", " end|> ")
+@example("", "x]")
+def test_users_text_never_becomes_a_control_token(one: str, two: str) -> None:
+    messages = [{"role": "system", "content": one}, {"role": "user", "content": two}]
+    ids = BUILDER.chat(messages)
+    harmless = [{"role": "system", "content": "x"}, {"role": "user", "content": "y"}]
+    assert controls(ids) == controls(BUILDER.chat(harmless))
+
+
+@given(hostile)
+def test_users_text_arrives_as_it_was(text: str) -> None:
+    text = text.replace("\ufdd0", "").strip()
+    ids = BUILDER.chat([{"role": "user", "content": text}], add_generation_prompt=False)
+    assert TOKENIZER.decode(ids) == f"user\n{text}\n"
+
+
+@given(hostile, hostile)
+def test_tools_are_users_text_too(key: str, value: str) -> None:
+    message = [{"role": "user", "content": "x"}]
+    ids = BUILDER.chat(message, tools=[{"name": "f", "parameters": {key: [value]}}])
+    assert controls(ids) == controls(BUILDER.chat(message, tools=[{"name": "f"}]))
+
+
+@given(hostile)
+def test_completions_are_plain_text(text: str) -> None:
+    ids = BUILDER.completion(text)
+    assert controls(ids) == []
+    assert TOKENIZER.decode(ids) == text
+
+
+class TestBos:
+    wants = Tokenizer.from_gguf(byte_level("hello", controls=CONTROLS, add_bos_token=True))
+    messages = ({"role": "user", "content": "hello"},)
+
+    def builder(self, source: str) -> PromptBuilder:
+        return PromptBuilder.for_model(self.wants, source)
+
+    def test_is_added_where_the_model_wants_it(self) -> None:
+        bos = self.wants.bos_id
+        assert self.builder(CHATML).completion("hello")[0] == bos
+        assert self.builder(CHATML).chat(self.messages)[0] == bos
+        assert TOKENIZER.bos_id not in BUILDER.chat(self.messages) + BUILDER.completion("hello")
+
+    def test_is_never_doubled(self) -> None:
+        ids = self.builder("{{ bos_token }}{{ messages[0].content }}").chat(self.messages)
+        assert ids.count(self.wants.bos_id) == 1
+
+    def test_cannot_be_typed(self) -> None:
+        assert self.builder(CHATML).completion("<s>hello").count(self.wants.bos_id) == 1
+
+    def test_makes_an_empty_prompt_one_token_long(self) -> None:
+        assert self.builder(CHATML).completion("") == [self.wants.bos_id]
+
+
+def test_a_templates_refusal_is_passed_on() -> None:
+    builder = PromptBuilder(
+        TOKENIZER, ChatTemplate("{{ raise_exception('no') }}", bos_token="", eos_token="")
+    )
+    with pytest.raises(TemplateError, match="no"):
+        builder.chat([{"role": "user", "content": "x"}])
+
+
+def test_models_without_a_template_get_plain_turns() -> None:
+    ids = PromptBuilder.for_model(TOKENIZER, None).chat([{"role": "user", "content": "hello"}])
+    assert TOKENIZER.decode(ids) == "User: hello\n\nAssistant:"

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+import pytest
+
+from headrace.text import template as template_module
+from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, TemplateError
+
+USER = [{"role": "user", "content": "hi"}]
+
+
+def template(source: str) -> ChatTemplate:
+    return ChatTemplate(source, bos_token="<s>", eos_token="</s>")
+
+
+def test_variables_and_white_space_are_as_the_ecosystem_has_them() -> None:
+    source = """{{ bos_token }}
+{% for message in messages %}
+    {% if loop.index0 > 2 %}{% break %}{% endif %}
+[{{ message.role }}] {{ message['content'] }}{{ eos_token }}
+{% endfor %}
+{% if add_generation_prompt %}go{{ mode }}{% endif %}"""
+    rendered = template(source).render(USER, mode="!")
+    assert rendered == "<s>\n[user] hi</s>\ngo!"
+    assert template(source).render(USER, add_generation_prompt=False) == "<s>\n[user] hi</s>\n"
+
+
+def test_tools_become_json_without_html_escapes() -> None:
+    tools = [{"name": "é<f>", "n": 1}]
+    assert (
+        template("{{ tools | tojson }}").render(USER, tools=tools) == '[{"name": "é<f>", "n": 1}]'
+    )
+    indented = template("{{ tools[0] | tojson(indent=2) }}").render(USER, tools=tools)
+    assert indented == '{\n  "name": "é<f>",\n  "n": 1\n}'
+
+
+def test_the_clock_can_be_asked() -> None:
+    assert len(template("{{ strftime_now('%Y-%m-%d') }}").render(USER)) == 10
+
+
+def test_generation_marks_are_only_blocks() -> None:
+    source = "{% generation %}{{ messages[0].content }}{% endgeneration %}."
+    assert template(source).render(USER) == "hi."
+
+
+def test_a_refusal_carries_the_templates_own_words() -> None:
+    with pytest.raises(TemplateError) as refusal:
+        template("{{ raise_exception('roles must alternate') }}").render(USER)
+    assert str(refusal.value) == "roles must alternate"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ messages[0].content + 1 }}",
+        "{{ nothing.at.all }}",
+        "{{ 1 / 0 }}",
+        "{{ messages[5]['content'] }}",
+        "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+    ],
+)
+def test_a_template_that_fails_says_so(source: str) -> None:
+    with pytest.raises(TemplateError):
+        template(source).render(USER)
+
+
+@pytest.mark.parametrize("source", ["{% if %}", "{{ messages", "{% generation %}"])
+def test_what_is_no_template_is_refused_at_once(source: str) -> None:
+    with pytest.raises(TemplateError, match="chat template, line 1"):
+        template(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append(1) }}",
+        "{{ messages[0].update(role='system') }}",
+        "{{ cycler.__init__.__globals__ }}",
+    ],
+)
+def test_templates_are_sandboxed(source: str) -> None:
+    with pytest.raises(TemplateError):
+        template(source).render(USER)
+
+
+class TestLimits:
+    @pytest.mark.parametrize(
+        "source",
+        [
+            "{{ 'x' * 999999999999 }}",
+            "{{ 999999999999 * [1] }}",
+            "{{ 9 ** 9 ** 9 }}",
+            "{% for i in range(999999999) %}x{% endfor %}",
+        ],
+    )
+    def test_small_templates_cannot_make_huge_things(self, source: str) -> None:
+        with pytest.raises(TemplateError):
+            template(source).render(USER)
+
+    def test_output(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(template_module, "MAX_CHARACTERS", 1000)
+        source = "{% for i in range(1000) %}xx{% endfor %}"
+        with pytest.raises(TemplateError, match="more than 1000 characters"):
+            template(source).render(USER)
+
+    def test_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(template_module, "MAX_SECONDS", 0.05)
+        loop = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"
+        with pytest.raises(TemplateError, match="ran longer than"):
+            template(loop).render(USER)
+
+
+class TestContent:
+    parts = ({"type": "text", "text": "ab"}, {"type": "text", "text": "cd"})
+
+    def test_templates_for_strings_get_one_string(self) -> None:
+        source = "{% for m in messages %}<{{ m.content }}>{% endfor %}"
+        assert template(source).render([{"role": "user", "content": list(self.parts)}]) == "<abcd>"
+
+    @pytest.mark.parametrize("content", ["abcd", list(parts)])
+    def test_templates_for_parts_get_parts(self, content: object) -> None:
+        source = "{% for p in messages[0].content %}{{ p.text }}{% endfor %}"
+        assert template(source).render([{"role": "user", "content": content}]) == "abcd"
+
+    def test_templates_for_both_get_strings(self) -> None:
+        source = (
+            "{% if messages[0].content is string %}s:{{ messages[0].content }}{% else %}"
+            "{% for p in messages[0].content %}{{ p.text }}{% endfor %}{% endif %}"
+        )
+        assert template(source).render([{"role": "user", "content": list(self.parts)}]) == "s:abcd"
+
+    @pytest.mark.parametrize(
+        ("content", "named"),
+        [
+            (5, r"messages\[1\]\.content must be"),
+            ([{"type": "image_url"}], r"messages\[1\]\.content\[0\] is not a part of type 'text'"),
+            ([parts[0], "x"], r"messages\[1\]\.content\[1\] is not a part"),
+            ([{"type": "text", "text": 1}], r"messages\[1\]\.content\[0\]\.text must be"),
+        ],
+    )
+    def test_what_is_no_text_is_refused_naming_its_place(self, content: object, named: str) -> None:
+        with pytest.raises(TemplateError, match=named):
+            template("{{ messages }}").render([*USER, {"role": "user", "content": content}])
+
+    def test_fields_that_are_none_count_as_absent(self) -> None:
+        source = "{{ 'content' in messages[0] }}"
+        assert template(source).render([{"role": "assistant", "content": None}]) == "False"
+
+
+def test_developer_is_system_to_templates_that_do_not_know_it() -> None:
+    messages = [{"role": "developer", "content": "x"}]
+    assert template("{{ messages[0].role }}").render(messages) == "system"
+    knows = "{# developer #}{{ messages[0].role }}"
+    assert template(knows).render(messages) == "developer"
+
+
+def test_the_callers_messages_are_left_alone() -> None:
+    messages = [{"role": "developer", "content": list(TestContent.parts)}]
+    template("{{ messages[0].content }}").render(messages)
+    assert messages == [{"role": "developer", "content": list(TestContent.parts)}]
+
+
+def test_plain_turns_for_models_without_a_template() -> None:
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi?"},
+        {"role": "assistant", "content": "Hi."},
+        {"role": "user", "content": "Bye."},
+    ]
+    assert template(DEFAULT_TEMPLATE).render(messages) == (
+        "System: Be brief.\n\nUser: Hi?\n\nAssistant: Hi.\n\nUser: Bye.\n\nAssistant:"
+    )

@@ -10,7 +10,9 @@ from itertools import groupby
 from os.path import commonprefix
 
 _MAX_DEPTH = 50
-_SPACE = re.compile(r"\s*")
+# White_Space of Unicode; Python's own idea of it has four separators more.
+_WHITE = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and c not in "\x1c\x1d\x1e\x1f")
+_SPACE = re.compile(f"[{_WHITE}]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class ControlScanner:
             if start < end or (control.single_word and _touches_word(text, start, stop)):
                 continue
             if control.lstrip:
-                start = end + len(text[end:start].rstrip())
+                start = end + len(text[end:start].rstrip(_WHITE))
             if control.rstrip:
                 stop = _end_of_space(text, stop)
             spans.append((start, stop, control.id))

@@ -104,7 +104,9 @@ private:
     // Sets token_ if the collected tokens are enough to; `whole`: there are no others.
     bool settle(bool whole) {
         int kept = count_;
-        double mass = total_;  // of what is kept
+        // Of what is kept. The total is rounded to about a float: taken for the whole, it could
+        // leave a draw close to 1 no token but the very last.
+        double mass = whole ? sum(kept) : total_;
         if (how_.top_k > 0) {
             if (count_ < how_.top_k && !whole) return false;
             kept = std::min(kept, how_.top_k);

@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
-from headrace.ops.program import Embed, Logits, Op, Program, SelectRows
+from headrace.ops.program import (
+    Attention,
+    Embed,
+    Logits,
+    Op,
+    Program,
+    Rope,
+    RotaryKV,
+    SelectRows,
+)
 from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
 
 Floats = NDArray[np.float32]
@@ -160,3 +169,41 @@ class Probe:
         everything = Part(range(self.rows), 0, blocks_for(self.rows))
         width = self.program().buffers[self.out]
         return step(executable, *(parts or (everything,)))[:, :width]
+
+
+def table(rng: np.random.Generator, rows: int, width: int, spread: float = 1.0) -> Floats:
+    return rng.normal(0, spread, (rows, width)).astype(np.float32)
+
+
+def attention_probe(
+    rng: np.random.Generator,
+    rows: int,
+    *,
+    heads: int = 4,
+    kv_heads: int = 2,
+    head_dim: int = 32,
+    rope: Rope | None = None,
+    window: int | None = None,
+    softcap: float | None = None,
+    factors: Weight | None = None,
+) -> Probe:
+    """Keys and values are half floats as they stand, unless a rope turns them."""
+    tables = {
+        "q": table(rng, rows, heads * head_dim, 2.0),
+        "k": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
+        "v": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
+    }
+    ops: tuple[Op, ...] = (
+        RotaryKV("q", "k", "v", 0, rope),
+        Attention("a", "q", 0, head_dim**-0.5, window, softcap),
+    )
+    return Probe(
+        tables,
+        ops,
+        "a",
+        {"a": heads * head_dim},
+        {"factors": factors} if factors else {},
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,22 +16,33 @@ from headrace.ops.backend import BLOCK_SIZE, kv_block_bytes
 from headrace.ops.cpu import CpuBackend, available_isas, best_isa, kv_bytes_per_block
 from headrace.ops.program import (
     Add,
-    Attention,
     Embed,
     Gate,
     Linear,
+    Logits,
     Norm,
     Op,
     Program,
     Projection,
     Rope,
     RotaryKV,
+    SelectRows,
 )
 from headrace.ops.reference import ReferenceBackend
-from headrace.ops.weights import Weight
 
 from . import models
-from .programs import Floats, Part, Probe, batch_of, blocks_for, dense, grouped, limits, step
+from .programs import (
+    Part,
+    Probe,
+    attention_probe,
+    batch_of,
+    blocks_for,
+    dense,
+    grouped,
+    limits,
+    step,
+    table,
+)
 
 isas = pytest.mark.parametrize("isa", available_isas())
 SEEDS = st.integers(0, 2**32 - 1)
@@ -41,10 +53,6 @@ def assert_agree(probe: Probe, isa: str, *parts: Part, threads: int = 1, toleran
     got = probe.run(CpuBackend(isa), *parts, threads=threads)
     expected = probe.run(ReferenceBackend(), *parts)
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
-
-
-def table(rng: np.random.Generator, rows: int, width: int, spread: float = 1.0) -> Floats:
-    return rng.normal(0, spread, (rows, width)).astype(np.float32)
 
 
 # ---- operations on rows ----
@@ -115,40 +123,6 @@ def test_embedding_of_codes(kind: str, scale: float) -> None:
 
 
 # ---- rotary embedding and attention ----
-
-
-def attention_probe(
-    rng: np.random.Generator,
-    rows: int,
-    *,
-    heads: int = 4,
-    kv_heads: int = 2,
-    head_dim: int = 32,
-    rope: Rope | None = None,
-    window: int | None = None,
-    softcap: float | None = None,
-    factors: Weight | None = None,
-) -> Probe:
-    """Keys and values are half floats as they stand, unless a rope turns them."""
-    tables = {
-        "q": table(rng, rows, heads * head_dim, 2.0),
-        "k": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
-        "v": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
-    }
-    ops: tuple[Op, ...] = (
-        RotaryKV("q", "k", "v", 0, rope),
-        Attention("a", "q", 0, head_dim**-0.5, window, softcap),
-    )
-    return Probe(
-        tables,
-        ops,
-        "a",
-        {"a": heads * head_dim},
-        {"factors": factors} if factors else {},
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-    )
 
 
 HEADS = [(1, 1, 16), (4, 2, 32), (8, 1, 64), (9, 3, 64), (2, 2, 80), (4, 1, 128), (1, 1, 256)]
@@ -378,3 +352,50 @@ def test_bytes_of_a_block() -> None:
     program = models.gemma()
     assert kv_bytes_per_block(program) == 2 * 2 * 2 * 2 * 32 * BLOCK_SIZE
     assert kv_bytes_per_block(program) == kv_block_bytes(program, CpuBackend.kv_value_bytes)
+
+
+def rope_of(program: Program, **changes: Any) -> Program:
+    ops = [
+        replace(op, rope=replace(op.rope, factors=None, **changes))
+        if isinstance(op, RotaryKV) and op.rope
+        else op
+        for op in program.ops
+    ]
+    return replace(program, ops=tuple(ops))
+
+
+def without(program: Program, kind: type[Op]) -> Program:
+    ops = [op for op in program.ops if not isinstance(op, kind)]
+    return replace(program, ops=tuple(ops))
+
+
+UNFIT: dict[str, tuple[Program, str]] = {
+    "head_dim": (replace(models.llama(), head_dim=24), "head_dim must be a multiple of 16"),
+    "heads": (replace(models.llama(), heads=3), "heads must be a multiple of kv_heads"),
+    "fewer heads": (replace(models.llama(), kv_heads=1), "keys do not fit the heads"),
+    "layers": (replace(models.llama(), layers=1), "a layer outside the program"),
+    "odd rope": (rope_of(models.llama(), dims=7), "rope dims must be even"),
+    "long rope": (rope_of(models.llama(), dims=34), "rope dims must be even and at most head_dim"),
+    "logits of all rows": (without(models.llama(), SelectRows), "of selected rows"),
+    "input overwritten": (
+        Program(
+            (Embed("x", "e"), Linear("x", (Projection("x", "w"),)), Logits("x", "e")),
+            {"x": 64}, 1, 1, 1, 16, 20, 64,
+        ),
+        "cannot overwrite its input",
+    ),
+    "gate of other rows": (
+        Program(
+            (Embed("x", "e"), SelectRows("y", "x"), Gate("y", "x", "y", "silu"), Logits("y", "e")),
+            {"x": 64, "y": 64}, 1, 1, 1, 16, 20, 64,
+        ),
+        "mixes rows",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_programs_the_kernels_cannot_run(name: str) -> None:
+    program, message = UNFIT[name]
+    with pytest.raises(ValueError, match=message):
+        CpuBackend().load(program, models.weights(program, quantised=True), limits())

@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headrace.ops.backend import Executable
 from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.program import Program
 
 from . import models
-from .programs import Floats, Part, blocks_for, step
+from .programs import Floats, Part, attention_probe, blocks_for, step
 
 LENGTH = 550
 """Tokens: borders of blocks (32) and of attention's splits (256, 512) lie within."""
@@ -114,6 +116,45 @@ def test_next_token_at_borders(load: Load, expected: Floats, context: int) -> No
             step(executable, Part(TOKENS[start:end], start, blocks), rows=[])
         got = step(executable, Part(TOKENS[context : context + 1], context, blocks))
         assert np.array_equal(got[0], expected[context])
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    length=st.integers(1, 500),
+    size=st.integers(1, 120),
+    window=st.one_of(st.none(), st.integers(1, 40), st.integers(200, 300)),
+    softcap=st.sampled_from([None, 3.0]),
+    heads=st.sampled_from([(1, 1, 16), (4, 2, 32), (6, 1, 80), (40, 1, 16)]),
+    isa=st.sampled_from(available_isas()),
+    threads=st.integers(1, 3),
+)
+def test_attention_in_chunks(
+    length: int,
+    size: int,
+    window: int | None,
+    softcap: float | None,
+    heads: tuple[int, int, int],
+    isa: str,
+    threads: int,
+) -> None:
+    """Any window and shape of heads, blocks from last to first."""
+    probe = attention_probe(
+        np.random.default_rng(23),
+        length,
+        heads=heads[0],
+        kv_heads=heads[1],
+        head_dim=heads[2],
+        window=window,
+        softcap=softcap,
+    )
+    chunked = probe.load(CpuBackend(isa), threads=threads)
+    blocks = blocks_for(length)[::-1]
+    steps = [
+        step(chunked, Part(range(at, min(length, at + size)), at, blocks))
+        for at in range(0, length, size)
+    ]
+    whole = probe.run(CpuBackend())
+    assert np.array_equal(np.concatenate(steps)[:, : whole.shape[1]], whole)
 
 
 def test_the_same_step_twice(load: Load) -> None:

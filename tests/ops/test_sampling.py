@@ -22,7 +22,7 @@ from headrace.ops.backend import (
 from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.program import Embed, Linear, Logits, Program, Projection, SelectRows
 from headrace.ops.reference import ReferenceBackend
-from headrace.ops.sampling import GREEDY_BELOW, log_softmax, sample_rows
+from headrace.ops.sampling import GREEDY_BELOW, _adjusted, log_softmax, sample_rows
 from headrace.ops.weights import DenseWeight
 
 from .programs import Floats, Part, Probe, Weights, blocks_for, grouped, step
@@ -44,6 +44,7 @@ def shapes_of_logits() -> Floats:
         -np.arange(VOCAB) * 1.5,
         np.where(np.arange(VOCAB) == 190, 90, 0),
     ]
+    rows += [rng.normal(0, 5, VOCAB) for _ in range(12)]  # long tails
     return (np.round(np.array(rows) * 64) / 64).astype(np.float32)
 
 
@@ -187,13 +188,29 @@ def test_the_same_token(
     if token == expected.tokens[0]:
         return
     # Float32 probabilities may fall on the other side of a border, by this much at most.
-    near = []
+    near = [int(expected.tokens[0])]
     for nudge in (-2e-5, 2e-5):
         for name in ("draw", "top_p", "min_p"):
-            value = getattr(sampling, name) * (1 + nudge) + (nudge * 1e-3 if name == "draw" else 0)
-            moved = np.clip(value, 0, 1 - 2**-53).astype(value.dtype)
-            near.append(sample_rows(logits, replace(sampling, **{name: moved})).tokens[0])
-    assert token in near
+            value = getattr(sampling, name)
+            moved = value * (1 + nudge) + (nudge * 1e-3 if name == "draw" else 0)
+            moved = np.clip(moved, 0, 1 - 2**-53 if name == "draw" else 1).astype(value.dtype)
+            near.append(int(sample_rows(logits, replace(sampling, **{name: moved})).tokens[0]))
+    likelihood = list(_adjusted(logits[0], sampling, 0))
+    ranks = [(-likelihood[id], id) for id in near]
+    assert min(ranks) <= (-likelihood[token], token) <= max(ranks)
+
+
+@pytest.mark.parametrize("row", range(ROWS))
+def test_draws_next_to_one(native: Executable, row: int) -> None:
+    """A token is drawn only if it and all that is less likely make up what the draw leaves."""
+    left = 2.0 ** -np.arange(32, 40)
+    sampling = how(len(left), temperature=1.0, draw=1 - left)
+    tokens = draw(native, [row] * len(left), sampling).tokens
+    order = np.lexsort((np.arange(VOCAB), -LOGITS[row]))
+    p = np.exp(log_softmax(LOGITS[row]).astype(np.float64))[order]
+    tail = np.cumsum(p[::-1])[::-1]
+    ranks = np.argsort(order)[tokens]
+    assert (tail[ranks] >= 0.98 * left).all()
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

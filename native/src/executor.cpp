@@ -22,7 +22,7 @@ void Executor::prepare(const BatchView& batch) {
     copy(step_.tables, batch.tables);
     copy(step_.logit_rows, batch.logit_rows);
     const int sequences = int(batch.starts.size()) - 1;
-    step_.table_width = int(batch.tables.size()) / sequences;
+    step_.table_width = int(batch.table_shape[1]);
     step_.sequence_of.resize(step_.tokens.size());
     step_.tiles.clear();
     int deepest = 0;
@@ -51,6 +51,7 @@ void Executor::prepare(const BatchView& batch) {
 
 void Executor::launch(const BatchView& batch) {
     wait();
+    check_batch(batch, plan_->sizes());
     prepare(batch);
     cursor_ = 0;
     launched_ = true;
@@ -85,14 +86,32 @@ std::span<float> Executor::logits() {
     return {logits_.get(), std::size_t(logit_rows()) * std::size_t(logit_width())};
 }
 
-std::vector<RowSample> Executor::sample(int vocabulary, std::span<const RowSampling> how) {
-    std::vector<RowSample> samples(how.size());
-    const auto one = [&](int member, int r) {
-        float* row = logits_.get() + std::size_t(r) * std::size_t(logit_width());
-        samples[std::size_t(r)] = sample_row(kernels_, row, vocabulary, how[std::size_t(r)], sampling_[std::size_t(member)]);
+std::vector<RowSample> Executor::sample(const SamplingView& view) {
+    const int vocabulary = plan_->sizes().vocabulary;
+    check_sampling(view, logit_rows(), vocabulary);
+    const std::size_t rows = std::size_t(logit_rows());
+    std::vector<std::vector<Adjustment>> changes(rows);
+    for (std::size_t i = 0; i < view.change_row.size(); ++i)
+        changes[std::size_t(view.change_row[i])].push_back(
+            {view.change_token[i], view.change_divide[i], view.change_add[i]});
+    std::vector<RowSample> samples(rows);
+    const auto one = [&](int member, int index) {
+        const std::size_t r = std::size_t(index);
+        const RowSampling how = {
+            .temperature = view.temperature[r],
+            .top_p = view.top_p[r],
+            .min_p = view.min_p[r],
+            .top_k = view.top_k[r],
+            .top_logprobs = view.top_logprobs[r],
+            .draw = view.draw[r],
+            .adjustments = changes[r],
+            .mask = view.mask ? view.mask + r * view.mask_shape[1] : nullptr,
+        };
+        float* row = logits_.get() + r * std::size_t(logit_width());
+        samples[r] = sample_row(kernels_, row, vocabulary, how, sampling_[std::size_t(member)]);
     };
-    if (how.size() == 1) one(0, 0);  // not worth waking the team
-    else team_->run(int(how.size()), one);
+    if (rows == 1) one(0, 0);  // not worth waking the team
+    else team_->run(int(rows), one);
     return samples;
 }
 

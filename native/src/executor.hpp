@@ -6,31 +6,27 @@
 #include <span>
 #include <vector>
 
+#include "checks.hpp"
 #include "program.hpp"
 #include "sampler.hpp"
 #include "team.hpp"
 
 namespace headrace {
 
-// A step's arrays as the caller has them, already checked.
-struct BatchView {
-    std::span<const std::int32_t> tokens, positions, starts, tables, logit_rows;
-};
-
 class Executor final : private Work {
 public:
     Executor(std::shared_ptr<Team>, const Kernels&, std::unique_ptr<Plan>);
     ~Executor() override;
 
-    // Copies the batch, starts its forward pass and returns.
+    // Checks and copies the batch, starts its forward pass and returns.
     void launch(const BatchView&);
     void wait();
     // After wait(): [rows][width], valid until the next launch.
     std::span<float> logits();
     int logit_rows() const { return step_.rows(Rows::kSelected); }
     int logit_width() const { return plan_->logits_buffer().width; }
-    // After wait(): a sample for each row, of the ids below vocabulary.
-    std::vector<RowSample> sample(int vocabulary, std::span<const RowSampling>);
+    // After wait(): a sample for each row, of the ids below the vocabulary's end.
+    std::vector<RowSample> sample(const SamplingView&);
 
 private:
     void prepare(const BatchView&);

@@ -29,6 +29,16 @@ using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Grid = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+template <class T>
+using Block = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;  // of any shape
+
+template <class T>
+Shape shape_of(const Block<T>& array) {
+    Shape shape;
+    for (std::size_t i = 0; i < array.ndim(); ++i) shape.push_back(array.shape(i));
+    return shape;
+}
+
 template <class T, class Array>
 std::span<const T> view(const Array& array) {
     return {array.data(), array.size()};
@@ -120,45 +130,45 @@ nb::object owned(std::vector<T> values) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(moved->data(), {moved->size()}, owner));
 }
 
-// Adjustments as (row, token, divide, add) columns, sorted into rows.
+// Adjustments as (row, token, divide, add) columns.
 struct AdjustmentColumns {
     Vector<std::int32_t> row, token;
     Vector<float> divide, add;
 };
 
-nb::tuple sample(Executor& executor, int vocabulary, const Vector<float>& temperature, const Vector<std::int32_t>& top_k,
+nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vector<std::int32_t>& top_k,
                  const Vector<float>& top_p, const Vector<float>& min_p, const Vector<double>& draw,
                  const Vector<std::int32_t>& top_logprobs, const std::optional<AdjustmentColumns>& adjustments,
-                 const std::optional<Grid<std::uint32_t>>& mask) {
-    const std::size_t rows = std::size_t(executor.logit_rows());
-    std::vector<std::vector<Adjustment>> changes(rows);
-    if (adjustments)
-        for (std::size_t i = 0; i < adjustments->row.size(); ++i)
-            changes.at(std::size_t(adjustments->row.data()[i]))
-                .push_back({adjustments->token.data()[i], adjustments->divide.data()[i], adjustments->add.data()[i]});
-    std::vector<RowSampling> how(rows);
-    for (std::size_t r = 0; r < rows; ++r)
-        how[r] = {
-            .temperature = temperature.data()[r],
-            .top_p = top_p.data()[r],
-            .min_p = min_p.data()[r],
-            .top_k = top_k.data()[r],
-            .top_logprobs = top_logprobs.data()[r],
-            .draw = draw.data()[r],
-            .adjustments = changes[r],
-            .mask = mask ? mask->data() + r * mask->shape(1) : nullptr,
-        };
+                 const std::optional<Block<std::uint32_t>>& mask) {
+    SamplingView how = {};
+    how.temperature = view<float>(temperature);
+    how.top_p = view<float>(top_p);
+    how.min_p = view<float>(min_p);
+    how.top_k = view<std::int32_t>(top_k);
+    how.top_logprobs = view<std::int32_t>(top_logprobs);
+    how.draw = view<double>(draw);
+    if (adjustments) {
+        how.change_row = view<std::int32_t>(adjustments->row);
+        how.change_token = view<std::int32_t>(adjustments->token);
+        how.change_divide = view<float>(adjustments->divide);
+        how.change_add = view<float>(adjustments->add);
+    }
+    if (mask) {
+        how.mask = mask->data();
+        how.mask_shape = shape_of(*mask);
+    }
     std::vector<RowSample> samples;
     {
         const nb::gil_scoped_release released;
-        samples = executor.sample(vocabulary, how);
+        samples = executor.sample(how);
     }
+    const std::size_t rows = samples.size();
     std::vector<std::int32_t> tokens(rows);
     std::vector<float> logprobs(rows, std::numeric_limits<float>::quiet_NaN());
     nb::list top_ids, top_values, not_finite, nothing_allowed;
     for (std::size_t r = 0; r < rows; ++r) {
         tokens[r] = samples[r].token;
-        if (samples[r].verdict == Verdict::kDrawn && how[r].top_logprobs >= 0) logprobs[r] = samples[r].logprob;
+        if (samples[r].verdict == Verdict::kDrawn && how.top_logprobs[r] >= 0) logprobs[r] = samples[r].logprob;
         if (samples[r].verdict == Verdict::kNotFinite) not_finite.append(r);
         if (samples[r].verdict == Verdict::kNothingAllowed) nothing_allowed.append(r);
         top_ids.append(owned(std::move(samples[r].top_ids)));
@@ -188,10 +198,12 @@ NB_MODULE(_native, m) {
         .def("products", &Machine::products, "Integer multiply-adds a second.");
 
     nb::class_<Builder>(m, "Builder")
-        .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int blocks, int layers, int heads,
-                            int kv_heads, int head_dim, const std::vector<int>& widths) {
-            new (self) Builder(std::move(machine), {tokens, blocks, layers, heads, kv_heads, head_dim}, widths);
-        }, "machine"_a, nb::kw_only(), "tokens"_a, "blocks"_a, "layers"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "widths"_a)
+        .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int sequences, int blocks, int layers,
+                            int heads, int kv_heads, int head_dim, int vocabulary, int context, const std::vector<int>& widths) {
+            new (self) Builder(std::move(machine),
+                               {tokens, sequences, blocks, layers, heads, kv_heads, head_dim, vocabulary, context}, widths);
+        }, "machine"_a, nb::kw_only(), "tokens"_a, "sequences"_a, "blocks"_a, "layers"_a, "heads"_a, "kv_heads"_a,
+             "head_dim"_a, "vocabulary"_a, "context"_a, "widths"_a)
         .def("embed", [](Builder& b, int out, std::shared_ptr<PackedMatrix> weight, float scale) {
             b.plan().embed(out, std::move(weight), scale);
         })
@@ -225,9 +237,10 @@ NB_MODULE(_native, m) {
 
     nb::class_<Executor>(m, "Executor")
         .def("launch", [](Executor& executor, const Vector<std::int32_t>& tokens, const Vector<std::int32_t>& positions,
-                          const Vector<std::int32_t>& starts, const Grid<std::int32_t>& tables, const Vector<std::int32_t>& logit_rows) {
+                          const Vector<std::int32_t>& starts, const Block<std::int32_t>& tables, const Vector<std::int32_t>& logit_rows) {
             const BatchView batch = {view<std::int32_t>(tokens), view<std::int32_t>(positions), view<std::int32_t>(starts),
-                                     view<std::int32_t>(tables), view<std::int32_t>(logit_rows)};
+                                     view<std::int32_t>(tables), view<std::int32_t>(logit_rows),
+                                     shape_of(tables)};
             const nb::gil_scoped_release released;
             executor.launch(batch);
         })
@@ -243,8 +256,7 @@ NB_MODULE(_native, m) {
             const nb::capsule owner(copy, [](void* p) noexcept { delete[] static_cast<float*>(p); });
             return nb::ndarray<nb::numpy, float, nb::ndim<2>>(copy, {rows, width}, owner);
         })
-        .def_prop_ro("logit_rows", &Executor::logit_rows)
-        .def("sample", &sample, "vocabulary"_a, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "draw"_a,
+        .def("sample", &sample, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "draw"_a,
              "top_logprobs"_a, "adjustments"_a.none(), "mask"_a.none());
 }
 

@@ -12,10 +12,12 @@
 
 namespace headrace {
 
-// What is reserved at load.
+// What is reserved at load, and what the program is for.
 struct Sizes {
-    int tokens, blocks;             // most of a step; of the KV cache
+    int tokens, sequences;  // most of a step
+    int blocks;             // of the KV cache
     int layers, heads, kv_heads, head_dim;
+    int vocabulary, context;  // token ids and positions lie below them
 };
 
 // A float matrix with one row for each token of the step, or for each row whose logits are

@@ -105,9 +105,13 @@ static float maximum(const float* x, int n) {
 
 static float finite_maximum(const float* x, int n) {
     I32 peak = splat(0);
-    for (int i = 0; i < n; i += kLanes) peak = max(peak, magnitude(load(x + i, n - i)));
-    if (reduce_max(peak) >= 0x7f800000) return __builtin_nanf("");
-    return maximum(x, n);
+    F32 greatest = splat(-__builtin_inff());
+    for (int i = 0; i < n; i += kLanes) {
+        const F32 v = load(x + i, n - i);
+        peak = max(peak, magnitude(v));
+        greatest = max(within(v, 0, n - i, greatest), greatest);
+    }
+    return reduce_max(peak) < 0x7f800000 ? reduce_max(greatest) : __builtin_nanf("");
 }
 
 static int find(const float* x, int n, float value) {

@@ -30,11 +30,14 @@ class Builder:
         machine: Machine,
         *,
         tokens: int,
+        sequences: int,
         blocks: int,
         layers: int,
         heads: int,
         kv_heads: int,
         head_dim: int,
+        vocabulary: int,
+        context: int,
         widths: Sequence[int],
     ) -> None: ...
     def embed(self, out: int, weight: Matrix, scale: float) -> None: ...
@@ -69,8 +72,6 @@ class Builder:
     def build(self) -> Executor: ...
 
 class Executor:
-    @property
-    def logit_rows(self) -> int: ...
     def launch(
         self, tokens: _Ints, positions: _Ints, starts: _Ints, tables: _Ints, logit_rows: _Ints
     ) -> None: ...
@@ -78,7 +79,6 @@ class Executor:
     def logits(self) -> _Floats: ...
     def sample(
         self,
-        vocabulary: int,
         temperature: _Floats,
         top_k: _Ints,
         top_p: _Floats,

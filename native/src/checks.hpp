@@ -1,0 +1,36 @@
+// What is verified before a step touches memory. Python's ops/checks.py says the same, sentence
+// by sentence, for the reference; here it costs a microsecond.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "program.hpp"
+
+namespace headrace {
+
+using Shape = std::vector<std::size_t>;
+
+// A step's arrays as the caller has them. tables: [sequences][blocks].
+struct BatchView {
+    std::span<const std::int32_t> tokens, positions, starts, tables, logit_rows;
+    Shape table_shape;
+};
+
+// One number a row, changes in any order, and perhaps a mask [rows][words].
+struct SamplingView {
+    std::span<const float> temperature, top_p, min_p;
+    std::span<const std::int32_t> top_k, top_logprobs;
+    std::span<const double> draw;
+    std::span<const std::int32_t> change_row, change_token;
+    std::span<const float> change_divide, change_add;
+    const std::uint32_t* mask;  // or null
+    Shape mask_shape;
+};
+
+// Throw std::invalid_argument with a sentence.
+void check_batch(const BatchView&, const Sizes&);
+void check_sampling(const SamplingView&, int rows, int vocabulary);
+
+}  // namespace headrace

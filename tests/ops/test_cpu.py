@@ -138,7 +138,7 @@ def test_attention(isa: str, heads: int, kv_heads: int, head_dim: int, length: i
 
 
 @isas
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     length=st.integers(1, 600),
     window=st.one_of(st.none(), st.integers(1, 50), st.sampled_from([255, 256, 257, 1000])),

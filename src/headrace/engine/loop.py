@@ -10,7 +10,6 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-import msgspec
 import structlog
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
@@ -18,6 +17,7 @@ from headrace.engine.request import GenerationRequest, SamplingParams
 from headrace.engine.runner import ModelRunner, Step, StepResult
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence, TextStreams
+from headrace.engine.status import EngineStatus
 from headrace.ops.backend import Sampled
 
 log = structlog.get_logger(__name__)
@@ -30,20 +30,6 @@ class Vocabulary(Protocol):
     def eos_ids(self) -> frozenset[int]: ...
 
     def piece(self, token_id: int) -> bytes: ...
-
-
-class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A reading of the engine. steps grows while there is work; tokens are totals."""
-
-    steps: int
-    running: int
-    waiting: int
-    blocks_total: int
-    blocks_free: int
-    blocks_cached: int
-    preemptions: int
-    generated_tokens: int
-    prefilled_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

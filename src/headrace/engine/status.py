@@ -1,0 +1,19 @@
+"""How an engine is."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A reading of the engine. steps grows while there is work; tokens are totals."""
+
+    steps: int
+    running: int
+    waiting: int
+    blocks_total: int
+    blocks_free: int
+    blocks_cached: int
+    preemptions: int
+    generated_tokens: int
+    prefilled_tokens: int

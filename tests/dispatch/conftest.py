@@ -9,9 +9,9 @@ import pytest
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.engine.output import Finish, FinishReason, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.engine.status import EngineStatus
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
-from headrace.fleet.messages import Status
 from headrace.fleet.supervisor import WorkerStatus
 
 
@@ -47,7 +47,7 @@ class HandSupervisor:
     def cancel(self, request_id: str) -> None:
         self.cancelled.append(request_id)
 
-    async def probe(self, timeout: float) -> Status:
+    async def probe(self, timeout: float) -> EngineStatus:
         raise WorkerUnavailable("nobody is there")
 
     def status(self) -> WorkerStatus:

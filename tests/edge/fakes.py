@@ -28,9 +28,10 @@ from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
+from headrace.engine.status import EngineStatus
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
-from headrace.fleet.messages import Ready, Status
+from headrace.fleet.messages import Ready
 from headrace.fleet.supervisor import WorkerStatus
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
@@ -161,11 +162,10 @@ class LocalSupervisor:
         self._mailboxes.clear()
         self.on_change()
 
-    async def probe(self, timeout: float) -> Status:
+    async def probe(self, timeout: float) -> EngineStatus:
         if not self.capacity:
             raise WorkerUnavailable("no engine is running")
-        reading = msgspec.structs.asdict(self.engine.status())
-        return Status(nonce=1, **reading)
+        return self.engine.status()
 
     def status(self) -> WorkerStatus:
         ready = Ready(

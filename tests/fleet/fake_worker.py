@@ -10,9 +10,9 @@ import os
 import sys
 import time
 
-from headrace.engine.loop import EngineStatus
 from headrace.engine.output import Finish, FinishReason, Output
 from headrace.engine.request import GenerationRequest
+from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready

@@ -14,9 +14,10 @@ from tokenizers.pre_tokenizers import ByteLevel
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed
-from headrace.fleet.messages import Ready, Status
+from headrace.fleet.messages import Ready
 from headrace.fleet.supervisor import Supervisor
 from headrace.fleet.worker import open_engine
 from tests.models.tiny import WIDTH, write_tiny
@@ -84,12 +85,12 @@ def finish_of(outputs: list[Output]) -> Finish:
     return finish
 
 
-def is_idle(status: Status) -> bool:
+def is_idle(status: EngineStatus) -> bool:
     nothing = status.running == 0 and status.waiting == 0
     return nothing and status.blocks_free + status.blocks_cached == status.blocks_total
 
 
-async def await_idle(dispatcher: Dispatcher) -> Status:
+async def await_idle(dispatcher: Dispatcher) -> EngineStatus:
     async with asyncio.timeout(60):
         while not is_idle(status := await dispatcher.probe(30)):
             pass

@@ -10,7 +10,7 @@ from headrace.dispatch.errors import Overloaded, Unavailable
 from headrace.dispatch.generation import Generation
 from headrace.dispatch.queue import FifoQueue, Ticket
 from headrace.engine.request import GenerationRequest
-from headrace.fleet.messages import Status
+from headrace.engine.status import EngineStatus
 from headrace.fleet.supervisor import Supervisor, WorkerStatus
 
 
@@ -106,7 +106,7 @@ class Dispatcher:
             worker=self._supervisor.status(),
         )
 
-    async def probe(self, timeout: float = 5.0) -> Status:
+    async def probe(self, timeout: float = 5.0) -> EngineStatus:
         """A reading from the engine's own loop, so an answer proves progress. Raises
         TimeoutError, or `fleet.errors.WorkerUnavailable` when there is no ready worker."""
         return await self._supervisor.probe(timeout)

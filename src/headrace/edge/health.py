@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -40,9 +39,7 @@ class HealthEndpoint:
             if status.worker.state == "starting" and not status.worker.last_error:
                 reason = "the engine is loading the model"
         else:
-            engine = msgspec.structs.asdict(reading)
-            del engine["nonce"]
-            return json_response({"status": "ready", "dispatch": waiting, "engine": engine})
+            return json_response({"status": "ready", "dispatch": waiting, "engine": reading})
         return json_response({"status": "unavailable", "reason": reason, "dispatch": waiting}, 503)
 
     async def index(self, request: Request) -> Response:

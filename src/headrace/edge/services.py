@@ -11,7 +11,7 @@ from headrace.access.principal import Principal
 from headrace.dispatch.dispatcher import DispatchStatus
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
-from headrace.fleet.messages import Status
+from headrace.engine.status import EngineStatus
 from headrace.ledger.charge import Ending, OpenCharge
 
 
@@ -30,7 +30,7 @@ class Places(Protocol):
 
     def status(self) -> DispatchStatus: ...
 
-    async def probe(self, timeout: float = 5.0) -> Status: ...
+    async def probe(self, timeout: float = 5.0) -> EngineStatus: ...
 
 
 class Keys(Protocol):

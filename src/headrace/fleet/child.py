@@ -46,13 +46,14 @@ class Child:
             socket.set_hwm(0)
             endpoint = f"ipc://{directory / 'worker'}"
             socket.bind(endpoint)
+            launch = Launch(endpoint=endpoint, parent=os.getpid(), config=config)
+            line = msgspec.json.encode(launch) + b"\n"
             process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
         except BaseException:
             _discard(socket, directory)
             raise
-        launch = Launch(endpoint=endpoint, parent=os.getpid(), config=config)
         assert process.stdin is not None
-        process.stdin.write(msgspec.json.encode(launch) + b"\n")
+        process.stdin.write(line)
         return cls(process, socket, directory)
 
     @property

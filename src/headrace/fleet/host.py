@@ -6,12 +6,11 @@ import sys
 from collections.abc import Callable
 from typing import Protocol
 
-import msgspec
 import structlog
 
-from headrace.engine.loop import EngineStatus
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
+from headrace.engine.status import EngineStatus
 from headrace.fleet.channel import Channel, ParentGone, read_launch
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.messages import (
@@ -107,8 +106,7 @@ def host(engine: HostedEngine, channel: Channel) -> None:
                     for request_id in message.ids:
                         engine.cancel(request_id)
                 case Probe():
-                    reading = msgspec.structs.asdict(engine.status())
-                    channel.send(Status(nonce=message.nonce, **reading))
+                    channel.send(Status(message.nonce, engine.status()))
                 case Shutdown():
                     return
         if engine.has_work:

@@ -9,6 +9,7 @@ import msgspec
 
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
+from headrace.engine.status import EngineStatus
 
 
 class Submit(msgspec.Struct, frozen=True, tag="submit"):
@@ -50,19 +51,11 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     pid: int
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True, tag="status"):
-    """A reading of the engine. steps grows while there is work."""
+class Status(msgspec.Struct, frozen=True, tag="status"):
+    """The answer to the Probe with this nonce."""
 
     nonce: int
-    steps: int
-    running: int
-    waiting: int
-    blocks_total: int
-    blocks_free: int
-    blocks_cached: int
-    preemptions: int
-    generated_tokens: int
-    prefilled_tokens: int
+    reading: EngineStatus
 
 
 class Outputs(msgspec.Struct, frozen=True, tag="outputs"):

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from headrace.engine.request import GenerationRequest
+from headrace.engine.status import EngineStatus
 from headrace.fleet.child import Child, describe_exit
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
@@ -156,7 +157,7 @@ class Supervisor:
         if self._child is not None and request_id in self._traffic:
             self._child.send(Cancel([request_id]))
 
-    async def probe(self, timeout: float) -> Status:
+    async def probe(self, timeout: float) -> EngineStatus:
         """A reading from the engine's own loop. Raises TimeoutError, or WorkerUnavailable
         when there is no ready worker or it dies meanwhile."""
         if self._child is None or self._ready is None:

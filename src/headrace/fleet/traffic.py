@@ -6,6 +6,7 @@ import asyncio
 
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
+from headrace.engine.status import EngineStatus
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import Status
@@ -16,7 +17,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._mailboxes: dict[str, Mailbox] = {}
-        self._questions: dict[int, asyncio.Future[Status]] = {}
+        self._questions: dict[int, asyncio.Future[EngineStatus]] = {}
 
     @property
     def live(self) -> int:
@@ -50,16 +51,16 @@ class Traffic:
                 ended = True
         return ended
 
-    def ask(self, nonce: int) -> asyncio.Future[Status]:
+    def ask(self, nonce: int) -> asyncio.Future[EngineStatus]:
         """Expect the answer to a probe; `forget` it when nobody waits any longer."""
-        question: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        question: asyncio.Future[EngineStatus] = asyncio.get_running_loop().create_future()
         self._questions[nonce] = question
         return question
 
     def answer(self, status: Status) -> None:
         question = self._questions.get(status.nonce)
         if question is not None and not question.done():
-            question.set_result(status)
+            question.set_result(status.reading)
 
     def forget(self, nonce: int) -> None:
         del self._questions[nonce]

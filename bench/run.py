@@ -19,13 +19,13 @@ import statistics
 from pathlib import Path
 
 import msgspec
-from headrace.models.catalogue import Catalogue
-from headrace.settings import Settings
 
 from headrace.load.client import complete
 from headrace.load.report import Report, summarise
 from headrace.load.run import run
 from headrace.load.workload import Workload, builtin
+from headrace.models.catalogue import Catalogue
+from headrace.settings import Settings
 from servers import ENGINES
 
 OUT = Path(__file__).parent / "out"

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -18,7 +19,7 @@ public:
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
     ~Arena() {
-        for (const Chunk& chunk : chunks_) munmap(chunk.data, chunk.size);
+        for (const Chunk& chunk : chunks_) release(chunk);
     }
 
     // Zeroed and aligned to 64 bytes; pages count only once they are touched.
@@ -28,24 +29,38 @@ public:
     }
 
 private:
-    static constexpr std::size_t kChunk = std::size_t(64) << 20;
-
     struct Chunk {
         std::uint8_t* data;
         std::size_t size, used;
     };
 
+#ifdef __SANITIZE_ADDRESS__
+    // Each allocation by itself, so that the sanitizer sees where it ends.
+    static constexpr std::size_t kChunk = 0;
+    static constexpr std::align_val_t kAlignment{64};
+    static Chunk reserve(std::size_t size) {
+        void* data = ::operator new(size, kAlignment);
+        std::memset(data, 0, size);
+        return {static_cast<std::uint8_t*>(data), size, 0};
+    }
+    static void release(const Chunk& chunk) { ::operator delete(chunk.data, kAlignment); }
+#else
+    static constexpr std::size_t kChunk = std::size_t(64) << 20;
+    static Chunk reserve(std::size_t size) {
+        void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (data == MAP_FAILED) throw std::bad_alloc();
+#ifdef MADV_HUGEPAGE
+        madvise(data, size, MADV_HUGEPAGE);
+#endif
+        return {static_cast<std::uint8_t*>(data), size, 0};
+    }
+    static void release(const Chunk& chunk) { munmap(chunk.data, chunk.size); }
+#endif
+
     std::uint8_t* bytes(std::size_t size) {
         const std::lock_guard lock(mutex_);
-        if (chunks_.empty() || chunks_.back().size - chunks_.back().used < size) {
-            const std::size_t whole = size > kChunk ? size : kChunk;
-            void* data = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-            if (data == MAP_FAILED) throw std::bad_alloc();
-#ifdef MADV_HUGEPAGE
-            madvise(data, whole, MADV_HUGEPAGE);
-#endif
-            chunks_.push_back({static_cast<std::uint8_t*>(data), whole, 0});
-        }
+        if (chunks_.empty() || chunks_.back().size - chunks_.back().used < size)
+            chunks_.push_back(reserve(size > kChunk ? size : kChunk));
         Chunk& chunk = chunks_.back();
         std::uint8_t* out = chunk.data + chunk.used;
         chunk.used += size;

@@ -326,9 +326,9 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
         slots_.push_back(std::move(slot));
     }
     cache_.head_stride = std::int64_t(2) * sizes.head_dim * kBlock;
-    cache_.block_stride = sizes.kv_heads * cache_.head_stride;
-    cache_.layer_stride = sizes.blocks * cache_.block_stride;
-    cache_.data = arena_->allocate<std::uint16_t>(std::size_t(sizes.layers) * std::size_t(cache_.layer_stride));
+    cache_.layer_stride = sizes.kv_heads * cache_.head_stride;
+    cache_.block_stride = sizes.layers * cache_.layer_stride;
+    cache_.data = arena_->allocate<std::uint16_t>(std::size_t(sizes.blocks) * std::size_t(cache_.block_stride));
     // Rope tables join this first chain as the program asks for them.
     regions_.push_back(std::make_unique<RowChain>(Rows::kTokens));
 }

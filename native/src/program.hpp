@@ -66,10 +66,11 @@ struct RopeTable {
     float *cos, *sin;
 };
 
-// The KV cache: half floats [layer][block][kv head][keys, values][head_dim * 32].
+// The KV cache: half floats [block][layer][kv head][keys, values][head_dim * 32]. Blocks come
+// first so that memory is only touched as far as blocks are used.
 struct Cache {
     std::uint16_t* data;
-    std::int64_t head_stride, block_stride, layer_stride;
+    std::int64_t head_stride, layer_stride, block_stride;
 };
 
 // An operation on one row, independent of all others.

@@ -86,9 +86,9 @@ static void rotate(float* x, int heads, int head_dim, int dims, bool interleaved
     }
 }
 
-// Half floats end at 65504. An infinity in the cache would turn rows that give it no weight into
+// Half floats end at 65504; NaN stays NaN. An infinity in the cache would turn rows that give it no weight into
 // NaN, and whether they meet it depends on who shares their tile.
-HEADRACE_INLINE F32 storable(F32 x) { return min(max(x, splat(-65504.0f)), splat(65504.0f)); }
+HEADRACE_INLINE F32 storable(F32 x) { return min(splat(65504.0f), max(splat(-65504.0f), x)); }
 
 static void store_kv(std::uint16_t* block, int slot, const float* k, const float* v, int head_dim) {
     std::uint16_t* values = block + std::int64_t(head_dim) * kBlock + std::int64_t(slot) * head_dim;

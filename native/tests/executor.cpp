@@ -1,0 +1,259 @@
+// Whole steps of a small model: the same bits for any threads, instruction set, company, chunks.
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+
+#include "check.hpp"
+#include "executor.hpp"
+#include "weights.hpp"
+
+namespace headrace::test {
+namespace {
+
+constexpr int kVocabulary = 70, kWidth = 64, kInner = 96, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
+constexpr Sizes kSizes = {.tokens = 400, .sequences = 8, .blocks = 40, .layers = 2, .heads = kHeads, .kv_heads = kKvHeads,
+                          .head_dim = kHeadDim, .vocabulary = kVocabulary, .context = 600};
+enum : int { kX, kH, kQ, kK, kV, kA, kGate, kUp, kY, kLast };
+
+// A model on a team of its own, its matrices of every format in turn.
+class Model {
+public:
+    Model(const Kernels& kernels, int threads)
+        : team_(std::make_shared<Team>(threads)),
+          executor_(team_, kernels, plan(kernels, threads)) {}
+
+    Executor* operator->() { return &executor_; }
+
+private:
+    std::shared_ptr<PackedMatrix> matrix(int n, int k) {
+        const std::vector<GroupedKind> kinds = grouped_kinds();
+        const std::size_t turn = made_++ % (kinds.size() + 3);
+        if (turn < kinds.size()) {
+            GroupedWeights weights(random_, kinds[turn], n, k);
+            for (float& x : weights.scale) x *= 0.125f;
+            for (float& x : weights.minimum) x *= 0.125f;
+            return std::make_shared<PackedMatrix>(arena_, *team_, weights.source());
+        }
+        const auto format = Format(int(Format::kF32) + int(turn - kinds.size()));
+        const std::vector<float> values = dense_weights(random_, format, std::size_t(n * k), 0.25f);
+        return std::make_shared<PackedMatrix>(arena_, *team_, DenseSource{n, k, values.data()});
+    }
+    std::vector<float> norm() {
+        std::vector<float> weight(kWidth);
+        for (float& x : weight) x = random_.number(0.5f, 1.5f);
+        return weight;
+    }
+
+    std::unique_ptr<Plan> plan(const Kernels& kernels, int threads) {
+        const std::vector<int> widths = {kWidth, kWidth, kHeads * kHeadDim, kKvHeads * kHeadDim, kKvHeads * kHeadDim,
+                                         kHeads * kHeadDim, kInner, kInner, kWidth, kWidth};
+        auto plan = std::make_unique<Plan>(arena_, kernels, kSizes, widths, threads);
+        plan->embed(kX, matrix(kVocabulary, kWidth), 2);
+        for (int layer = 0; layer < kSizes.layers; ++layer) {
+            const bool first = layer == 0;
+            plan->norm(kH, kX, norm(), 1e-5f, 1);
+            plan->linear(kH, {{kQ, matrix(kHeads * kHeadDim, kWidth), random_.numbers(kHeads * kHeadDim), false},
+                              {kK, matrix(kKvHeads * kHeadDim, kWidth), {}, false},
+                              {kV, matrix(kKvHeads * kHeadDim, kWidth), {}, false}});
+            plan->rotary_kv(kQ, kK, kV, layer, RopeShape{1e4, 1, first ? kHeadDim : 6, first, {}});
+            plan->attention({kA, kQ, layer, 0.25f, first ? 0 : 40, first ? 0.0f : 10.0f});
+            plan->linear(kA, {{kX, matrix(kWidth, kHeads * kHeadDim), {}, true}});
+            plan->norm(kH, kX, norm(), 1e-5f, 1);
+            plan->linear(kH, {{kGate, matrix(kInner, kWidth), {}, false}, {kUp, matrix(kInner, kWidth), {}, false}});
+            plan->gate(kGate, kGate, kUp, first ? Activation::kSilu : Activation::kGelu);
+            plan->linear(kGate, {{kY, matrix(kWidth, kInner), {}, false}});
+            plan->add(kX, kY);
+        }
+        plan->select_rows(kLast, kX);
+        plan->norm(kLast, kLast, norm(), 1e-5f, 1);
+        plan->logits(kLast, matrix(kVocabulary + 3, kWidth), 30);
+        return plan;
+    }
+
+    Random random_{42};
+    std::size_t made_ = 0;
+    std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+    std::shared_ptr<Team> team_;
+    Executor executor_;
+};
+
+struct Part {
+    std::vector<std::int32_t> tokens;
+    int start;
+    std::vector<std::int32_t> blocks;
+};
+
+struct Batch {
+    explicit Batch(const std::vector<Part>& parts) {
+        std::size_t columns = 0;
+        for (const Part& p : parts) columns = std::max(columns, p.blocks.size());
+        for (const Part& p : parts) {
+            for (std::size_t i = 0; i < p.tokens.size(); ++i) positions.push_back(p.start + int(i));
+            tokens.insert(tokens.end(), p.tokens.begin(), p.tokens.end());
+            starts.push_back(int(tokens.size()));
+            tables.insert(tables.end(), p.blocks.begin(), p.blocks.end());
+            tables.resize(starts.size() * columns - columns, 1 << 30);
+        }
+        for (std::size_t i = 0; i < tokens.size(); ++i) rows.push_back(int(i));
+        shape = {parts.size(), columns};
+    }
+    BatchView view() const { return {tokens, positions, starts, tables, rows, shape}; }
+
+    std::vector<std::int32_t> tokens, positions, starts{0}, tables, rows;
+    Shape shape;
+};
+
+std::vector<float> step(Model& model, const std::vector<Part>& parts) {
+    model->launch(Batch(parts).view());
+    model->wait();
+    const std::span<const float> logits = model->logits();
+    return {logits.begin(), logits.end()};
+}
+
+std::vector<std::int32_t> tokens(unsigned seed, int count) {
+    Random random(seed);
+    std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+    for (auto& token : out) token = random.integer(kVocabulary);
+    return out;
+}
+
+std::vector<std::int32_t> slice(const std::vector<std::int32_t>& all, int first, int last) {
+    return {all.begin() + first, all.begin() + last};
+}
+
+const std::vector<std::int32_t> kLongBlocks = {9, 3, 30, 0, 17, 22, 5, 11, 1, 39, 2, 28};
+
+// A long prompt, then odd steps in company: all the logits that come out.
+std::vector<float> session(Model& model) {
+    const auto a = tokens(1, 310), b = tokens(2, 40);
+    std::vector<float> all;
+    const auto keep = [&](const std::vector<float>& logits) { all.insert(all.end(), logits.begin(), logits.end()); };
+    keep(step(model, {{slice(a, 0, 301), 0, kLongBlocks}}));
+    keep(step(model, {{slice(a, 301, 302), 301, kLongBlocks}}));
+    keep(step(model, {{slice(b, 0, 33), 0, {7, 8}}, {slice(a, 302, 305), 302, kLongBlocks}}));
+    keep(step(model, {{slice(b, 33, 34), 33, {7, 8}}, {{1}, 0, {4}}, {slice(a, 305, 306), 305, kLongBlocks}, {{5, 6, 7}, 0, {10}}}));
+    return all;
+}
+
+SamplingView greedy(std::size_t rows) {
+    static const std::vector<float> zeros(400, 0.0f), ones(400, 1.0f);
+    static const std::vector<std::int32_t> none(400, 0);
+    static const std::vector<double> draws(400, 0.5);
+    SamplingView how = {};
+    how.temperature = how.min_p = std::span(zeros).first(rows);
+    how.top_p = std::span(ones).first(rows);
+    how.top_k = how.top_logprobs = std::span(none).first(rows);
+    how.draw = std::span(draws).first(rows);
+    return how;
+}
+
+}  // namespace
+
+TEST(executor_threads_and_instruction_sets) {
+    std::vector<float> first;
+    for (const Kernels* kernels : instruction_sets())
+        for (const int threads : {1, 2, 5}) {
+            Model model(*kernels, threads);
+            const std::vector<float> logits = session(model);
+            for (const float x : logits) CHECK(std::isfinite(x));
+            if (first.empty()) first = logits;
+            CHECK(same(logits, first));
+            CHECK(same(session(model), first));  // over what the first one left in the cache
+        }
+}
+
+TEST(executor_chunks) {
+    const auto prompt = tokens(3, 290);
+    const std::size_t width = kVocabulary + 3;
+    for (const int threads : {1, 3}) {
+        Model model(*instruction_sets().back(), threads);
+        const std::vector<float> whole = step(model, {{prompt, 0, kLongBlocks}});
+        for (const int size : {1, 7, 32, 257}) {
+            std::vector<float> chunks;
+            for (int first = 0; first < 290; first += size) {
+                const auto part = step(model, {{slice(prompt, first, std::min(290, first + size)), first, kLongBlocks}});
+                chunks.insert(chunks.end(), part.begin(), part.end());
+            }
+            CHECK(chunks.size() == 290 * width && same(chunks, whole));
+        }
+    }
+}
+
+TEST(executor_rows_asked_for) {
+    Model model(*instruction_sets().back(), 2);
+    const auto prompt = tokens(4, 50);
+    const std::vector<float> all = step(model, {{prompt, 0, {3, 1}}});
+    const std::size_t width = std::size_t(model->logit_width());
+    Batch batch({{prompt, 0, {3, 1}}});
+    batch.rows = {0, 17, 49};
+    model->launch(batch.view());
+    model->wait();
+    CHECK(model->logit_rows() == 3);
+    for (std::size_t i = 0; i < 3; ++i)
+        CHECK(same(model->logits().subspan(i * width, width), std::span(all).subspan(std::size_t(batch.rows[i]) * width, width)));
+    batch.rows = {};
+    model->launch(batch.view());
+    model->wait();
+    CHECK(model->logit_rows() == 0 && model->logits().empty() && model->sample(greedy(0)).empty());
+}
+
+TEST(executor_refuses_and_goes_on) {
+    Model model(*instruction_sets().back(), 2);
+    const auto prompt = tokens(5, 20);
+    const std::vector<float> right = step(model, {{prompt, 0, {3}}});
+    std::vector<Batch> bad(7, Batch({{prompt, 0, {3}}}));
+    bad[0].tokens[3] = kVocabulary;
+    bad[1].positions[19] = 1 << 20;
+    bad[2].tables[0] = kSizes.blocks;
+    bad[3].starts[1] = 1000;
+    bad[4].rows[19] = 20;
+    bad[5].shape = {1, 0};
+    bad[6].starts.clear();
+    for (const Batch& batch : bad) {
+        bool refused = false;
+        try {
+            model->launch(batch.view());
+        } catch (const std::invalid_argument&) {
+            refused = true;
+        }
+        CHECK(refused);
+    }
+    CHECK(same(step(model, {{prompt, 0, {3}}}), right));
+    model->launch(Batch({{prompt, 0, {3}}}).view());  // nobody waits for it
+    CHECK(same(step(model, {{prompt, 0, {3}}}), right));
+    model->launch(Batch({{prompt, 0, {3}}}).view());  // nor for this, when the model goes
+}
+
+TEST(executor_samples) {
+    for (const int threads : {1, 2, 5}) {
+        Model model(*instruction_sets().back(), threads);
+        const std::vector<float> logits = step(model, {{tokens(6, 33), 0, {3, 4}}});
+        const std::size_t width = std::size_t(model->logit_width());
+        for (int again = 0; again < 20; ++again) {
+            const std::vector<RowSample> samples = model->sample(greedy(33));
+            CHECK(samples.size() == 33);
+            for (std::size_t r = 0; r < 33; ++r) {
+                const auto row = std::span(logits).subspan(r * width, kVocabulary);  // never the padding
+                CHECK(samples[r].token == std::max_element(row.begin(), row.end()) - row.begin());
+            }
+        }
+        // Row 1 may say only 69, row 2 nothing; the rest everything but 5.
+        SamplingView how = greedy(33);
+        std::vector<std::uint32_t> mask(33 * 3, ~0u);
+        mask[3] = mask[4] = 0, mask[5] = 1u << 5;
+        mask[6] = mask[7] = mask[8] = 0;
+        how.mask = mask.data();
+        how.mask_shape = {33, 3};
+        std::vector<std::int32_t> rows(33), ids(33, 5);
+        for (int r = 0; r < 33; ++r) rows[std::size_t(r)] = r;
+        const std::vector<float> divide(33, 1.0f), add(33, -std::numeric_limits<float>::infinity());
+        how.change_row = rows, how.change_token = ids, how.change_divide = divide, how.change_add = add;
+        const std::vector<RowSample> samples = model->sample(how);
+        CHECK(samples[1].token == 69 && samples[2].verdict == Verdict::kNothingAllowed);
+        for (const RowSample& s : samples) CHECK(s.token != 5);
+        CHECK(same(model->logits(), logits));
+    }
+}
+
+}  // namespace headrace::test

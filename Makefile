@@ -19,10 +19,10 @@ $(VENV)/.serve: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.serve
+$(VENV)/.test: $(BIN)/python pyproject.toml $(NATIVE)
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
-	@touch $@
+	@touch $(VENV)/.serve $@
 
 setup: $(VENV)/.serve  ## install Headrace and build its kernels into .venv
 

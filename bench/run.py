@@ -71,8 +71,14 @@ def main() -> None:
     parser.add_argument("--workloads", nargs="+", default=list(known), choices=list(known))
     parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, help="of each workload, instead of its own number")
     args = parser.parse_args()
 
+    if args.requests:
+        known = {
+            name: msgspec.structs.replace(workload, requests=args.requests)
+            for name, workload in known.items()
+        }
     gguf = model_path(args.model)
     for name in args.engines:
         ENGINES[name].setup()

@@ -8,13 +8,11 @@ namespace {
 
 constexpr auto kSpin = std::chrono::microseconds(40);
 
-// A claim is one addition to the word [round: 24 | tasks: 20 | claimed: 20], so that a late
-// member learns at once which round it claimed from and whether anything was left. What a round
-// points to may only be looked at with a task in hand: then the round cannot end. Rounds have
-// fewer than 2^19 tasks, which leaves room for claims that come too late.
-constexpr int kTaskBits = 20;
-constexpr std::uint64_t kTaskMask = (1u << kTaskBits) - 1;
-constexpr std::uint32_t kRoundMask = (1u << 24) - 1;
+// A claim is one addition to the word [tasks: 32 | claimed: 32], so that a late member learns at
+// once whether anything was left. What a round points to may only be looked at with a task in
+// hand: then the round cannot end. Claims that come too late are few: each member waits for the
+// next round after one.
+constexpr int kTaskBits = 32;
 
 void relax() {
 #if defined(__x86_64__)
@@ -72,21 +70,23 @@ void Team::advance() {
     busy_.notify_all();
 }
 
+// A publisher may be interrupted between its two stores while others finish the round and publish
+// more: round_ therefore only counts, and never goes back.
 void Team::publish(int tasks) {
-    const std::uint32_t round = (round_.load(std::memory_order_relaxed) + 1) & kRoundMask;
     done_.store(0, std::memory_order_relaxed);
-    claims_.store(std::uint64_t(round) << (2 * kTaskBits) | std::uint64_t(tasks) << kTaskBits,
-                  std::memory_order_release);
-    round_.store(round, std::memory_order_release);
+    claims_.store(std::uint64_t(tasks) << kTaskBits, std::memory_order_release);
+    round_.fetch_add(1, std::memory_order_release);
     round_.notify_all();
 }
 
 void Team::serve(int member) {
     while (!stopping_.load(std::memory_order_relaxed)) {
+        // Read before the claim: a round published after a claim in vain has then changed it.
+        const std::uint32_t round = round_.load(std::memory_order_acquire);
         const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
-        const int index = int(claim & kTaskMask), tasks = int(claim >> kTaskBits & kTaskMask);
+        const int index = int(std::uint32_t(claim)), tasks = int(claim >> kTaskBits);
         if (index >= tasks) {
-            await_change(round_, std::uint32_t(claim >> (2 * kTaskBits)));
+            await_change(round_, round);
             continue;
         }
         try {

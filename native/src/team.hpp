@@ -65,7 +65,7 @@ private:
     std::mutex failure_mutex_;
     std::exception_ptr failure_;
     Work* work_ = nullptr;
-    // Round, its number of tasks and how many are claimed, in one word: see team.cpp. Each
+    // Tasks of the round and how many are claimed, in one word: see team.cpp. Each
     // atomic has a cache line of its own.
     alignas(64) std::atomic<std::uint64_t> claims_{0};
     alignas(64) std::atomic<int> done_{0};

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -24,8 +23,6 @@ def postgresql() -> Iterator[URL]:
     initdb, pg_ctl = shutil.which("initdb"), shutil.which("pg_ctl")
     if initdb is None or pg_ctl is None:
         pytest.skip("PostgreSQL is not installed")
-    if find_spec("psycopg") is None:
-        pytest.skip("psycopg is not installed")
     # Not in pytest's folder: the path of a socket may have no more than 107 bytes.
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
         user = "nobody" if os.geteuid() == 0 else None

@@ -117,7 +117,6 @@ def test_a_migration_that_fails_leaves_nothing(
 
 
 def test_a_server_out_of_reach_is_unavailable() -> None:
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
     url = URL.create("postgresql+psycopg", "nobody", host="127.0.0.1", port=1, password="hidden")
     with pytest.raises(DatabaseUnavailable) as caught:
         Database.open(url)

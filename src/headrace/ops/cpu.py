@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from headrace.ops import _native
 from headrace.ops.backend import (
-    BLOCK_SIZE,
     Adjustments,
     Batch,
     Limits,
@@ -47,11 +46,6 @@ def available_isas() -> list[str]:
 
 def best_isa() -> str:
     return available_isas()[0]
-
-
-def kv_bytes_per_block(program: Program) -> int:
-    """Bytes of KV cache one block of BLOCK_SIZE tokens takes: float16 keys and values."""
-    return 2 * 2 * program.layers * program.kv_heads * program.head_dim * BLOCK_SIZE
 
 
 @dataclass(frozen=True, slots=True)

@@ -247,7 +247,7 @@ class World:
             name=MODEL,
             version="v1",
             created=1,
-            context_length=CONTEXT,
+            context_length=min(CONTEXT, blocks * BLOCK_SIZE),
             vocab_size=VOCAB,
             fingerprint="fp_test",
         )

@@ -45,7 +45,7 @@ def serve(settings: Settings) -> None:
 
     from headrace.access.errors import AccessError
     from headrace.edge.server import bind
-    from headrace.fleet.errors import WorkerFailed
+    from headrace.fleet.errors import DoesNotFit, WorkerFailed
     from headrace.fleet.process import configure_log
     from headrace.models.errors import CatalogueError, ModelFileError
     from headrace.store.errors import StoreError
@@ -54,7 +54,7 @@ def serve(settings: Settings) -> None:
 
     configure_log(settings.log_level)
     with (
-        plainly(AccessError, StoreError, WorkerFailed),
+        plainly(AccessError, StoreError, DoesNotFit, WorkerFailed),
         plainly(CatalogueError, ModelFileError, TokenizerError, TemplateError),
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
@@ -198,13 +198,16 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
 
 def served_model(settings: Settings, version: ModelVersion, model: Model) -> ServedModel:
     from headrace.edge.services import ServedModel
+    from headrace.fleet.sizes import sizes_for
+    from headrace.ops.cpu import CpuBackend
 
+    sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_value_bytes)
     determined_by = f"{version.sha256} {NUMERICS}"
     return ServedModel(
         name=version.name,
         version=version.version,
         created=int(version.installed_at),
-        context_length=settings.context_length or model.context_length,
+        context_length=sizes.context_length,
         vocab_size=model.program.vocab_size,
         fingerprint=f"fp_{hashlib.sha256(determined_by.encode()).hexdigest()[:10]}",
     )

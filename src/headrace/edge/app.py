@@ -30,24 +30,13 @@ def create_app(services: Services) -> Starlette:
     workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenise")
     planner = Planner(services.model, services.prompts, services.decoder, workers)
 
-    known_room = services.model.context_length
-
-    def room() -> int:
-        """As the worker says, whose KV cache may be smaller than the model's context; while it
-        is being started again, as it last said."""
-        nonlocal known_room
-        ready = services.places.status().worker.ready
-        if ready:
-            known_room = min(services.model.context_length, ready.context_length)
-        return known_room
-
     async def chat(body: bytes, id: UUID, principal: Principal) -> Plan:
         request = parse_chat_request(body, max_choices=services.max_choices)
-        return await planner.chat(request, id, principal, room())
+        return await planner.chat(request, id, principal)
 
     async def completion(body: bytes, id: UUID, principal: Principal) -> Plan:
         request = parse_completion_request(body, max_choices=services.max_choices)
-        return await planner.completion(request, id, principal, room())
+        return await planner.completion(request, id, principal)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

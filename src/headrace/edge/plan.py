@@ -61,8 +61,7 @@ class Planner:
         self._decoder = decoder
         self._workers = workers
 
-    async def chat(self, request: ChatRequest, id: UUID, principal: Principal, room: int) -> Plan:
-        """room: tokens a sequence may have, prompt and completion together."""
+    async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
         messages = request.conversation()
         size = sum(len(message["content"]) for message in messages)
@@ -73,6 +72,7 @@ class Planner:
                 f"The model's chat template refuses these messages: {error}", "messages"
             ) from None
         limit, limit_param = request.token_limit, request.token_limit_param
+        room = self._model.context_length
         prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
         return Plan(
             generations=self._generations(request, request.alternatives, [prompt], id, principal),
@@ -82,11 +82,9 @@ class Planner:
             include_usage=request.include_usage,
         )
 
-    async def completion(
-        self, request: CompletionRequest, id: UUID, principal: Principal, room: int
-    ) -> Plan:
-        """As `chat`."""
+    async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
+        room = self._model.context_length
         sized: list[Sized] = []
         for param, prompt in request.prompts():
             ids = await self._completion_ids(prompt, param)

@@ -14,23 +14,24 @@ from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready
-from headrace.models.model import Model, open_model
-from headrace.ops.backend import Backend, Limits, kv_block_bytes
+from headrace.fleet.sizes import sizes_for
+from headrace.models.model import open_model
+from headrace.ops.backend import Backend, Limits
 from headrace.text.pipeline import TextPipeline
 from headrace.text.tokenizer import Tokenizer
 
 
 def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     """Load the model that the configuration names. Raises what `open_model`, the tokenizer
-    and the backend raise, and ValueError where the configuration does not fit the model."""
+    and the backend raise, and DoesNotFit where the configuration does not fit the model."""
     model = open_model(Path(config.path))
     tokenizer = Tokenizer.from_gguf(model.metadata)
     backend = _backend(config)
-    context = _context_length(config, model)
+    sizes = sizes_for(config, model, backend.kv_value_bytes)
     limits = Limits(
         tokens=config.max_step_tokens,
         sequences=config.max_sequences,
-        blocks=_blocks(config, model, context, backend.kv_value_bytes),
+        blocks=sizes.blocks,
         threads=config.threads or usable_cores(),
     )
     executable = backend.load(model.program, model.weights, limits)
@@ -38,13 +39,13 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         BlockPool(limits.blocks),
         max_sequences=config.max_sequences,
         max_step_tokens=config.max_step_tokens,
-        context_length=context,
+        context_length=sizes.context_length,
     )
     runner = ModelRunner(
         executable,
         max_sequences=config.max_sequences,
         max_step_tokens=config.max_step_tokens,
-        max_blocks=blocks_for(context),
+        max_blocks=blocks_for(sizes.context_length),
     )
     engine = Engine(
         runner,
@@ -74,29 +75,6 @@ def _backend(config: WorkerConfig) -> Backend:
     from headrace.ops.cpu import CpuBackend
 
     return CpuBackend(config.isa)
-
-
-def _context_length(config: WorkerConfig, model: Model) -> int:
-    if config.context_length is None:
-        return model.context_length
-    if config.context_length > model.context_length:
-        raise ValueError(
-            f"context_length is {config.context_length}, but {config.model} was made for"
-            f" {model.context_length} tokens"
-        )
-    return config.context_length
-
-
-def _blocks(config: WorkerConfig, model: Model, context: int, value_bytes: int) -> int:
-    """As many KV blocks as the memory allows, but no more than all sequences can ever fill."""
-    block = kv_block_bytes(model.program, value_bytes)
-    affordable = config.kv_memory // block
-    if affordable == 0:
-        raise ValueError(
-            f"kv_memory is {config.kv_memory} bytes,"
-            f" but one KV block of {config.model} takes {block}"
-        )
-    return min(affordable, config.max_sequences * blocks_for(context))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
     """
     from headrace.access.authenticator import Authenticator
     from headrace.dispatch.dispatcher import Dispatcher
+    from headrace.dispatch.errors import Unavailable
     from headrace.edge.app import create_app
     from headrace.edge.server import Server
     from headrace.edge.services import Services
@@ -123,9 +124,10 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
         await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
             await starting
-            await warm_up(dispatcher)
-            new_key = await asyncio.to_thread(books.first_key, settings)
-            announce(version, supervisor.status().ready, listener, new_key)
+            with contextlib.suppress(Unavailable):  # told to stop meanwhile
+                await warm_up(dispatcher)
+                new_key = await asyncio.to_thread(books.first_key, settings)
+                announce(version, supervisor.status().ready, listener, new_key)
         await serving
 
 

@@ -110,16 +110,25 @@ class LocalSupervisor:
         self.pace = 0.0
         self.paused = False
         self.capacity = max_sequences
-        self._blocks = blocks
-        self._executable = FakeExecutable(blocks, self.model)
+        self._most, self._blocks = max_sequences, blocks
+        self.engine = self._new_engine()
+        self._mailboxes: dict[str, Mailbox] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.steps = 0
+        self._stepped = asyncio.Condition()
+
+    def _new_engine(self) -> Engine:
         text = Bytes()
-        self.engine = Engine(
+        return Engine(
             ModelRunner(
-                self._executable, max_sequences=max_sequences, max_step_tokens=64, max_blocks=blocks
+                FakeExecutable(self._blocks, self.model),
+                max_sequences=self._most,
+                max_step_tokens=64,
+                max_blocks=self._blocks,
             ),
             Scheduler(
-                BlockPool(blocks),
-                max_sequences=max_sequences,
+                BlockPool(self._blocks),
+                max_sequences=self._most,
                 max_step_tokens=64,
                 context_length=CONTEXT,
             ),
@@ -127,10 +136,6 @@ class LocalSupervisor:
             lambda stop: TextPipeline(text, stop),
             vocab_size=VOCAB,
         )
-        self._mailboxes: dict[str, Mailbox] = {}
-        self._task: asyncio.Task[None] | None = None
-        self.steps = 0
-        self._stepped = asyncio.Condition()
 
     @property
     def live(self) -> int:
@@ -155,10 +160,10 @@ class LocalSupervisor:
         self.engine.cancel(request_id)
 
     def die(self, reason: str = "the engine process is gone: killed by SIGKILL") -> None:
-        """What becomes of live requests when a worker dies."""
-        for id, mailbox in list(self._mailboxes.items()):
-            self.engine.cancel(id)
+        """What becomes of live requests when a worker dies: the next one knows none of them."""
+        for mailbox in self._mailboxes.values():
             mailbox.end("error", reason)
+        self.engine = self._new_engine()
         self._mailboxes.clear()
         self.on_change()
 
@@ -292,7 +297,9 @@ class World:
         def over() -> bool:
             status, engine = self.dispatcher.status(), self.supervisor.engine.status()
             busy = status.queued + status.running + engine.running + engine.waiting
-            return not busy and len(self.books.closed) == len(self.books.opened)
+            # A step in flight holds the blocks of a sequence that was cancelled under it.
+            working = busy or self.supervisor.engine.has_work
+            return not working and len(self.books.closed) == len(self.books.opened)
 
         await until(over)
         engine = self.supervisor.engine.status()

@@ -12,6 +12,7 @@ import pytest
 
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.supervisor import Patience, Supervisor
@@ -72,3 +73,9 @@ async def until(condition: Callable[[], bool], supervisor: Supervisor) -> None:
                     await asyncio.wait_for(changed.wait(), 0.05)
     finally:
         supervisor.on_change = before
+
+
+def is_idle(status: EngineStatus) -> bool:
+    """Whether nothing runs, waits or holds a block."""
+    nothing = status.running == 0 and status.waiting == 0
+    return nothing and status.blocks_free + status.blocks_cached == status.blocks_total

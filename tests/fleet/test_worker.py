@@ -22,7 +22,7 @@ from headrace.fleet.supervisor import Supervisor
 from headrace.fleet.worker import open_engine
 from tests.models.tiny import WIDTH, write_tiny
 
-from .conftest import PATIENCE
+from .conftest import PATIENCE, is_idle
 
 CONTEXT = 256
 VOCABULARY = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
@@ -83,11 +83,6 @@ def finish_of(outputs: list[Output]) -> Finish:
     finish = outputs[-1].finish
     assert finish is not None
     return finish
-
-
-def is_idle(status: EngineStatus) -> bool:
-    nothing = status.running == 0 and status.waiting == 0
-    return nothing and status.blocks_free + status.blocks_cached == status.blocks_total
 
 
 async def await_idle(dispatcher: Dispatcher) -> EngineStatus:

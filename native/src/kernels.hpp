@@ -12,6 +12,7 @@ namespace headrace {
 
 constexpr int kBlock = 32;   // positions in a KV block
 constexpr int kSplit = 256;  // positions whose softmax is taken at once; partial results merge in order
+constexpr int kSplitBlocks = kSplit / kBlock;
 
 // Rows quantised to int8 in groups of 32: x = scale * code + centre.
 struct Quantised {
@@ -31,6 +32,21 @@ struct Quantised {
     }
 };
 
+// One KV head of a block of the cache: 32 positions, each position's key and value as codes around
+// 0 and a float scale. A view; its memory is 64-byte aligned.
+//   keys    int16 [head_dim / 2][32][2]: two columns of each position, as 16-bit dot products read
+//   values  int8 [8][head_dim][4]: four positions of each column, as 8-bit dot products read
+struct KvHead {
+    std::uint8_t* data;
+    int head_dim;
+
+    static constexpr std::int64_t bytes(int head_dim) { return std::int64_t(kBlock) * (3 * head_dim + 8); }
+    std::int16_t* keys() const { return reinterpret_cast<std::int16_t*>(data); }
+    float* key_scales() const { return reinterpret_cast<float*>(data + std::int64_t(2 * kBlock) * head_dim); }
+    float* value_scales() const { return key_scales() + kBlock; }
+    std::int8_t* values() const { return reinterpret_cast<std::int8_t*>(value_scales() + kBlock); }
+};
+
 // Where a matrix product goes: out[row * stride + n] = product + bias[n] (+ what was there).
 struct Output {
     float* data;
@@ -48,8 +64,8 @@ struct AttentionTile {
     int tokens, group, head_dim;
     int position;            // of the first token
     const std::int32_t* table;   // the sequence's block table
-    const std::uint16_t* cache;  // half floats: keys and values of this KV head in block 0
-    std::int64_t block_stride;   // half floats from block to block
+    std::uint8_t* cache;         // this KV head in block 0
+    std::int64_t block_stride;   // bytes from block to block
     float scale;
     int window;     // positions a query sees, itself included
     float softcap;  // 0: none
@@ -77,8 +93,8 @@ struct Kernels {
     void (*softcap)(float* x, int width, float cap);
     // Turns `heads` heads; cos and sin [dims], sin negated for the first of a pair.
     void (*rotate)(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin);
-    // One position of one KV head into its block: keys [head_dim][32], values [32][head_dim].
-    void (*store_kv)(std::uint16_t* block, int slot, const float* k, const float* v, int head_dim);
+    // One position of one KV head into its block: see KvHead.
+    void (*store_kv)(std::uint8_t* block, int slot, const float* k, const float* v, int head_dim);
     std::int64_t (*attention_workspace)(int rows, int head_dim);  // floats
     void (*attend)(const AttentionTile&, float* workspace, const AttentionOutput& out);
     void (*attend_split)(const AttentionTile&, int split, float* workspace, const AttentionOutput& out);

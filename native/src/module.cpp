@@ -181,6 +181,8 @@ nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vec
 
 NB_MODULE(_native, m) {
     m.def("available_isas", available_isas, "Instruction sets this build and machine have, best first.");
+    m.def("kv_row_bytes", [](int head_dim) { return KvHead::bytes(head_dim) / kBlock; }, nb::arg("head_dim"),
+          "What the key and the value of one token and KV head take in the cache.");
 
     nb::class_<PackedMatrix>(m, "Matrix").def_prop_ro("bytes", &PackedMatrix::bytes);
 

@@ -144,7 +144,7 @@ public:
         const int position = step.positions[std::size_t(r)];
         const std::size_t table = std::size_t(step.sequence_of[std::size_t(r)]) * std::size_t(step.table_width);
         const std::int64_t block = step.tables[table + std::size_t(position / kBlock)];
-        std::uint16_t* at = cache_.data + layer_ * cache_.layer_stride + block * cache_.block_stride;
+        std::uint8_t* at = cache_.data + layer_ * cache_.layer_stride + block * cache_.block_stride;
         for (int h = 0; h < sizes_.kv_heads; ++h, at += cache_.head_stride)
             kernels_.store_kv(at, position % kBlock, k_.row(r) + h * sizes_.head_dim,
                               v_.row(r) + h * sizes_.head_dim, sizes_.head_dim);
@@ -325,10 +325,10 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
         slot->buffer.data = arena_->allocate<float>(std::size_t(sizes.tokens) * std::size_t(width));
         slots_.push_back(std::move(slot));
     }
-    cache_.head_stride = std::int64_t(2) * sizes.head_dim * kBlock;
+    cache_.head_stride = KvHead::bytes(sizes.head_dim);
     cache_.layer_stride = sizes.kv_heads * cache_.head_stride;
     cache_.block_stride = sizes.layers * cache_.layer_stride;
-    cache_.data = arena_->allocate<std::uint16_t>(std::size_t(sizes.blocks) * std::size_t(cache_.block_stride));
+    cache_.data = arena_->allocate<std::uint8_t>(std::size_t(sizes.blocks) * std::size_t(cache_.block_stride));
     // Rope tables join this first chain as the program asks for them.
     regions_.push_back(std::make_unique<RowChain>(Rows::kTokens));
 }

@@ -66,10 +66,10 @@ struct RopeTable {
     float *cos, *sin;
 };
 
-// The KV cache: half floats [block][layer][kv head][keys, values][head_dim * 32]. Blocks come
-// first so that memory is only touched as far as blocks are used.
+// The KV cache: [block][layer][kv head], each as KvHead says. Blocks come first so that memory is
+// only touched as far as blocks are used. Strides in bytes.
 struct Cache {
-    std::uint16_t* data;
+    std::uint8_t* data;
     std::int64_t head_stride, layer_stride, block_stride;
 };
 

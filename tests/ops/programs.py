@@ -187,11 +187,10 @@ def attention_probe(
     softcap: float | None = None,
     factors: Weight | None = None,
 ) -> Probe:
-    """Keys and values are half floats as they stand, unless a rope turns them."""
     tables = {
         "q": table(rng, rows, heads * head_dim, 2.0),
-        "k": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
-        "v": table(rng, rows, kv_heads * head_dim).astype(np.float16).astype(np.float32),
+        "k": table(rng, rows, kv_heads * head_dim),
+        "v": table(rng, rows, kv_heads * head_dim),
     }
     ops: tuple[Op, ...] = (
         RotaryKV("q", "k", "v", 0, rope),

@@ -32,6 +32,7 @@ from headrace.ops.reference import ReferenceBackend
 
 from . import models
 from .programs import (
+    Floats,
     Part,
     Probe,
     attention_probe,
@@ -53,6 +54,17 @@ def assert_agree(probe: Probe, isa: str, *parts: Part, threads: int = 1, toleran
     got = probe.run(CpuBackend(isa), *parts, threads=threads)
     expected = probe.run(ReferenceBackend(), *parts)
     np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
+
+
+def assert_close_rows(got: Floats, expected: Floats) -> None:
+    """For attention, whose values and weights have eight bits: a row may be off by 2 % of its
+    norm. One position of 600 wrongly seen or left out is about 4 %."""
+    error = np.linalg.norm(got - expected, axis=1)
+    assert (error <= 0.02 * np.linalg.norm(expected, axis=1)).all()
+
+
+def assert_attends(probe: Probe, isa: str, *, threads: int = 1) -> None:
+    assert_close_rows(probe.run(CpuBackend(isa), threads=threads), probe.run(ReferenceBackend()))
 
 
 # ---- operations on rows ----
@@ -134,7 +146,7 @@ HEADS = [(1, 1, 16), (4, 2, 32), (8, 1, 64), (9, 3, 64), (2, 2, 80), (4, 1, 128)
 def test_attention(isa: str, heads: int, kv_heads: int, head_dim: int, length: int) -> None:
     rng = np.random.default_rng(length)
     probe = attention_probe(rng, length, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
-    assert_agree(probe, isa, tolerance=2e-5)
+    assert_attends(probe, isa)
 
 
 @isas
@@ -151,7 +163,7 @@ def test_windows_and_soft_caps(
 ) -> None:
     rng = np.random.default_rng(seed)
     probe = attention_probe(rng, length, window=window, softcap=softcap)
-    assert_agree(probe, isa, tolerance=3e-5, threads=threads)
+    assert_attends(probe, isa, threads=threads)
 
 
 @isas
@@ -172,7 +184,7 @@ def test_shuffled_blocks(isa: str, threads: int) -> None:
     executables = [probe.load(b, threads=threads) for b in (CpuBackend(isa), ReferenceBackend())]
     for parts in steps:
         got, expected = (step(executable, *parts) for executable in executables)
-        np.testing.assert_allclose(got, expected, rtol=3e-5, atol=3e-5)
+        assert_close_rows(got, expected)
 
 
 ROPES = [
@@ -193,8 +205,7 @@ def test_rotary_embedding(isa: str, rope: Rope) -> None:
     factors = dense(rng, rope.dims // 2)
     factors.values[:] = np.abs(factors.values) + 1
     probe = attention_probe(rng, 120, rope=rope, factors=factors if rope.factors else None)
-    # Turned keys are rounded to half floats in the cache: 2**-11 of each.
-    assert_agree(probe, isa, tolerance=4e-3)
+    assert_attends(probe, isa)
     turned = Probe(
         probe.tables, probe.ops[:1], "q", {}, probe.weights, heads=4, kv_heads=2, head_dim=32
     )
@@ -241,9 +252,9 @@ def test_programs(isa: str, program: Any, quantised: bool) -> None:
         got, expected = (step(executable, part, rows=rows) for executable in executables)
         assert got.shape == (len(rows), models.PADDED)
         error, spread = np.linalg.norm(got - expected), np.linalg.norm(expected)
-        # Eight bits of activations lose some percent in a tiny model; half floats in the cache
-        # lose a thousandth.
-        assert error <= (0.06 if quantised else 0.003) * spread
+        # Eight bits of activations lose some percent in a tiny model; eight bits of values in
+        # the cache lose half a percent.
+        assert error <= (0.06 if quantised else 0.01) * spread
 
 
 # ---- steps ----
@@ -350,8 +361,8 @@ def test_no_threads() -> None:
 
 def test_bytes_of_a_block() -> None:
     program = models.gemma()
-    found = kv_block_bytes(program, CpuBackend.kv_value_bytes)
-    assert found == 2 * 2 * 2 * 2 * 32 * BLOCK_SIZE
+    found = kv_block_bytes(program, CpuBackend.kv_row_bytes)
+    assert found == 2 * 2 * (3 * 32 + 8) * BLOCK_SIZE
 
 
 def rope_of(program: Program, **changes: Any) -> Program:

@@ -4,9 +4,14 @@
 // softmax over what it sees; splits merge in order (as in online softmax, arXiv:1805.02867,
 // but with fixed borders). A row's operations are therefore the same whatever other rows share
 // its tile, however its prompt was chunked, and wherever its splits were computed.
+//
+// Both products are of integers: queries and keys as 16-bit codes (8 bits cost models with
+// outliers among their keys, such as Qwen 2, a tenfold divergence), softmax weights and values as
+// 8-bit ones. Twice and four times the rate of float products, and integer sums have no order.
 #pragma once
 
 #include "../kernels.hpp"
+#include "codes.hpp"
 #include "math.hpp"
 
 namespace headrace::HEADRACE_ISA {
@@ -23,109 +28,156 @@ HEADRACE_INLINE void with_rows(int rows, Body body) {
     else if constexpr (N > 1) with_rows<N - 1>(rows, body);
 }
 
-// s[r][32 b + p] = q[r] . key[b][p], for R rows and B blocks, summed over the head in order.
-template <class Key, int R, int B>
-static void score_tile(const float* q, int head_dim, const Key* const* keys, float* s) {
-    F32 sum[R][2 * B];
-    for (auto& row : sum)
-        for (auto& v : row) v = zero();
-    for (int d = 0; d < head_dim; ++d) {
+// Loops over register arrays are all unrolled: one that is not would keep the array in memory.
+
+// s[r][32 b + p] = scale[r] * key_scale[b][p] * (q[r] . key[b][p]), for R rows and B blocks.
+template <int R, int B>
+static void score_tile(const std::int16_t* q, const float* scale, const KvHead* heads, float* s) {
+    const int head_dim = heads->head_dim;
+    I32 dots[R][2 * B];
+#pragma GCC unroll 32
+    for (int i = 0; i < 2 * R * B; ++i) dots[i / (2 * B)][i % (2 * B)] = splat(0);
+    // What is read once and used by all is the shorter side, so that it fits beside the sums.
+    for (int d = 0; d < head_dim; d += 2) {
+        if constexpr (R < 2 * B) {
 #pragma GCC unroll 8
-        for (int v = 0; v < 2 * B; ++v) {
-            const F32 key = load(keys[v / 2] + d * kBlock + (v % 2) * kLanes);
+            for (int v = 0; v < 2 * B; ++v) {
+                const Words key = load_words(heads[v / 2].keys() + d * kBlock + v % 2 * 2 * kLanes);
 #pragma GCC unroll 16
-            for (int r = 0; r < R; ++r) sum[r][v] = fma(key, splat(q[r * head_dim + d]), sum[r][v]);
+                for (int r = 0; r < R; ++r) dots[r][v] = dot(dots[r][v], key, q + r * head_dim + d);
+            }
+        } else {
+            Words keys[2 * B];
+#pragma GCC unroll 8
+            for (int v = 0; v < 2 * B; ++v) keys[v] = load_words(heads[v / 2].keys() + d * kBlock + v % 2 * 2 * kLanes);
+#pragma GCC unroll 16
+            for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 8
+                for (int v = 0; v < 2 * B; ++v) dots[r][v] = dot(dots[r][v], keys[v], q + r * head_dim + d);
+            }
         }
     }
-    for (int r = 0; r < R; ++r)
-        for (int v = 0; v < 2 * B; ++v) store(s + r * kSplit + v * kLanes, sum[r][v]);
+#pragma GCC unroll 8
+    for (int v = 0; v < 2 * B; ++v) {
+        const F32 key_scale = load(heads[v / 2].key_scales() + (v % 2) * kLanes);
+#pragma GCC unroll 16
+        for (int r = 0; r < R; ++r)
+            store(s + r * kSplit + v * kLanes, to_float(dots[r][v]) * (key_scale * splat(scale[r])));
+    }
 }
 
 constexpr int kScoreRows = kScoreVectors / 2;  // of one block
 
 // Few rows take several blocks at a time, so that enough sums are under way at once.
-template <class Key, int R>
-static void score_rows(const float* q, int head_dim, const Key* const* keys, int blocks, float* s) {
+template <int R>
+static void score_rows(const std::int16_t* q, const float* scale, const KvHead* heads, int blocks, float* s) {
     constexpr int kMost = kScoreRows / R;
     constexpr int kBlocks = kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
     int b = 0;
-    for (; b + kBlocks <= blocks; b += kBlocks)
-        score_tile<Key, R, kBlocks>(q, head_dim, keys + b, s + b * kBlock);
-    for (; b < blocks; ++b) score_tile<Key, R, 1>(q, head_dim, keys + b, s + b * kBlock);
+    for (; b + kBlocks <= blocks; b += kBlocks) score_tile<R, kBlocks>(q, scale, heads + b, s + b * kBlock);
+    for (; b < blocks; ++b) score_tile<R, 1>(q, scale, heads + b, s + b * kBlock);
 }
 
-template <class Key>
-static void scores(const float* q, int rows, int head_dim, const Key* const* keys, int blocks, float* s) {
-    for (int r = 0; r < rows; r += kScoreRows) {
-        const int count = rows - r < kScoreRows ? rows - r : kScoreRows;
-        with_rows<kScoreRows>(count, [&](auto n) {
-            score_rows<Key, decltype(n)::value>(q + r * head_dim, head_dim, keys, blocks, s + r * kSplit);
-        });
-    }
-}
-
-// o[r] += sum over positions first .. last of p[r][position] * value[position], in order.
-template <class Value, int R, int C>
-static void value_tile(const float* p, const Value* const* values, int first, int last, int head_dim, float* o) {
-    F32 sum[R][C];
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < C; ++c) sum[r][c] = load(o + r * head_dim + c * kLanes);
-    for (int block = first / kBlock; block * kBlock < last; ++block) {
-        const int from = block * kBlock, start = first > from ? first : from;
-        const int end = last < from + kBlock ? last : from + kBlock;
-        for (int i = start; i < end; ++i) {
-            const Value* row = values[block] + (i - from) * head_dim;
-#pragma GCC unroll 4
-            for (int c = 0; c < C; ++c) {
-                const F32 value = load(row + c * kLanes);
-#pragma GCC unroll 8
-                for (int r = 0; r < R; ++r) sum[r][c] = fma(value, splat(p[r * kSplit + i]), sum[r][c]);
-            }
-        }
-    }
-    for (int r = 0; r < R; ++r)
-        for (int c = 0; c < C; ++c) store(o + r * head_dim + c * kLanes, sum[r][c]);
-}
-
-struct Slice {
-    int rows;         // of the tile, from its first
-    const float* p;   // [rows][kSplit]
-    float* o;         // [rows][head_dim]
+// Weights of a row's values: codes [kSplit], and for each block the scale of its codes.
+struct Weights {
+    std::uint8_t* codes;
+    float* scales;
 };
 
-template <class Value>
-static void weigh(Slice at, const Value* const* values, int first, int last, int head_dim) {
-    with_rows<kValueRows>(at.rows, [&](auto n) {
-        constexpr int R = decltype(n)::value;
-        const Value* shifted[kSplit / kBlock];
-        int d = 0;
-        for (; d + 4 * kLanes <= head_dim; d += 4 * kLanes) {
-            for (int b = 0; b * kBlock < last; ++b) shifted[b] = values[b] + d;
-            value_tile<Value, R, 4>(at.p, shifted, first, last, head_dim, at.o + d);
+// o[r] = sum over blocks of scales[r][block] * (codes[r] . values of the block), C vectors of the head.
+template <int R, int C>
+static void value_tile(const Weights& w, const KvHead* heads, int first, int last, int at, float* o) {
+    const int head_dim = heads[first].head_dim;
+    F32 sum[R][C];
+#pragma GCC unroll 32
+    for (int i = 0; i < R * C; ++i) sum[i / C][i % C] = zero();
+    for (int block = first; block < last; ++block) {
+        const std::int8_t* values = heads[block].values() + 4 * at;
+        const std::uint8_t* codes = w.codes + block * kBlock;
+        I32 dots[R][C];
+#pragma GCC unroll 32
+        for (int i = 0; i < R * C; ++i) dots[i / C][i % C] = splat(0);
+        for (int p = 0; p < kBlock; p += 4, values += 4 * head_dim) {
+#pragma GCC unroll 4
+            for (int c = 0; c < C; ++c) {
+                const SignedCodes value = load_codes(values + 4 * c * kLanes);
+#pragma GCC unroll 8
+                for (int r = 0; r < R; ++r) dots[r][c] = dot(dots[r][c], value, codes + r * kSplit + p);
+            }
         }
-        for (; d < head_dim; d += kLanes) {
-            for (int b = 0; b * kBlock < last; ++b) shifted[b] = values[b] + d;
-            value_tile<Value, R, 1>(at.p, shifted, first, last, head_dim, at.o + d);
+#pragma GCC unroll 32
+        for (int i = 0; i < R * C; ++i) {
+            const F32 scale = splat(w.scales[i / C * kSplitBlocks + block]);
+            sum[i / C][i % C] = fma(to_float(dots[i / C][i % C]), scale, sum[i / C][i % C]);
         }
-    });
+    }
+#pragma GCC unroll 32
+    for (int i = 0; i < R * C; ++i) store(o + i / C * head_dim + at + i % C * kLanes, sum[i / C][i % C]);
 }
 
-// Exponentials of s[first .. last] where visible, 0 elsewhere in the vectors of first .. last.
+template <int R>
+static void value_rows(const Weights& w, const KvHead* heads, int first, int last, float* o) {
+    const int head_dim = heads[first].head_dim;
+    int d = 0;
+    for (; d + kValueVectors * kLanes <= head_dim; d += kValueVectors * kLanes)
+        value_tile<R, kValueVectors>(w, heads, first, last, d, o);
+    for (; d < head_dim; d += kLanes) value_tile<R, 1>(w, heads, first, last, d, o);
+}
+
 struct Softmax {
     float maximum, sum;
 };
-static Softmax softmax(float* s, int first, int last, int visible_from, int visible_to) {
+
+// Which of a split's positions a row sees.
+struct Visible {
+    int from, to;
+
+    bool whole(int block) const { return from <= block * kBlock && to >= (block + 1) * kBlock; }
+    F32 operator()(F32 x, int at, F32 other) const { return within(x, from - at, to - at, other); }
+};
+
+struct Everything {
+    F32 operator()(F32 x, int, F32) const { return x; }
+};
+
+// The exponentials of one block's scores, each times the scale of its position's value, as codes
+// from 0 to 255: what the values' own codes are multiplied with. Adds the exponentials to sum.
+template <class Seen>
+static void weigh(const float* s, const KvHead& head, int block, float maximum, Seen seen, F32& sum, const Weights& w) {
+    F32 weights[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+        const int at = block * kBlock + v * kLanes;
+        const F32 e = exp_nonpositive(load(s + at) - splat(maximum));
+        sum = sum + seen(e, at, zero());
+        weights[v] = seen(e * load(head.value_scales() + v * kLanes), at, zero());
+    }
+    // What is not finite goes into the block's scale, as in symmetric_codes().
+    const float peak = __builtin_bit_cast(float, reduce_max(max(magnitude(weights[0]), magnitude(weights[1]))));
+    const bool ordinary = peak >= 1e-30f && peak <= 3.4028235e38f;
+    w.scales[block] = peak < 1e-30f ? 0.0f : peak * (1.0f / 255);
+    const F32 inverse = splat(ordinary ? 255.0f / peak : 0.0f);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v)
+        store_bytes(w.codes + block * kBlock + v * kLanes, ordinary ? nearest(weights[v] * inverse) : splat(0));
+}
+
+// The greatest of a row's visible scores in blocks first .. last, the sum of their exponentials
+// and the weights that follow from them.
+static Softmax softmax(const float* s, const KvHead* heads, int first, int last, Visible visible, const Weights& w) {
     const F32 nothing = splat(-__builtin_inff());
     F32 greatest = nothing;
-    for (int i = first; i < last; i += kLanes)
-        greatest = max(within(load(s + i), visible_from - i, visible_to - i, nothing), greatest);
+    for (int b = first; b < last; ++b) {
+        const int at = b * kBlock;
+        const F32 low = load(s + at), high = load(s + at + kLanes);
+        if (visible.whole(b)) greatest = max(max(low, high), greatest);
+        else greatest = max(max(visible(low, at, nothing), visible(high, at + kLanes, nothing)), greatest);
+    }
     const float maximum = reduce_max(greatest);
     F32 sum = zero();
-    for (int i = first; i < last; i += kLanes) {
-        const F32 e = exp(load(s + i) - splat(maximum));
-        const F32 seen = within(e, visible_from - i, visible_to - i, zero());
-        store(s + i, seen);
-        sum = sum + seen;
+    for (int b = first; b < last; ++b) {
+        if (visible.whole(b)) weigh(s, heads[b], b, maximum, Everything{}, sum, w);
+        else weigh(s, heads[b], b, maximum, visible, sum, w);
     }
     return {maximum, reduce_add(sum)};
 }
@@ -147,71 +199,71 @@ HEADRACE_INLINE void fold(float* total, Softmax& so_far, const float* part, Soft
 }
 
 struct Workspace {
-    float *q, *scores, *part, *total, *wide;
+    float *scores, *part, *total, *q_scales;
+    Weights weights;
     Softmax *part_stats, *stats;
+    std::int16_t* q;
 
     Workspace(float* memory, int rows, int head_dim)
-        : q(memory),
-          scores(q + rows * head_dim),
+        : scores(memory),
           part(scores + rows * kSplit),
           total(part + rows * head_dim),
-          wide(total + rows * head_dim),
-          part_stats(reinterpret_cast<Softmax*>(wide + kBlock * head_dim)),
-          stats(part_stats + rows) {}
+          q_scales(total + rows * head_dim),
+          weights{reinterpret_cast<std::uint8_t*>(q_scales + rows + rows * kSplitBlocks), q_scales + rows},
+          part_stats(reinterpret_cast<Softmax*>(weights.codes + rows * kSplit)),
+          stats(part_stats + rows),
+          q(reinterpret_cast<std::int16_t*>(stats + rows)) {}
+
+    Weights weights_of(int row) const { return {weights.codes + row * kSplit, weights.scales + row * kSplitBlocks}; }
 };
 
 static std::int64_t attention_workspace(int rows, int head_dim) {
-    return std::int64_t(rows) * (3 * head_dim + kSplit + 4) + kBlock * head_dim;
-}
-
-static void widen(float* out, const std::uint16_t* halves, int n) {
-    for (int i = 0; i < n; i += kLanes) store(out + i, load(halves + i));
+    return std::int64_t(rows) * (kSplit + 2 * head_dim + 1 + kSplitBlocks + kSplit / 4 + 4 + head_dim / 2);
 }
 
 // One tile over one split: which rows see which of its positions, and the three passes.
 class Split {
 public:
     Split(const AttentionTile& tile, int index, const Workspace& w)
-        : tile_(tile), w_(w), base_(index * kSplit), head_dim_(tile.head_dim) {
+        : tile_(tile), w_(w), base_(index * kSplit) {
         // Tokens that see some of it: those at or after its start whose window reaches into it.
         const int before = base_ - tile.position;
         const std::int64_t reach = std::int64_t(base_) + kSplit + tile.window - 1 - tile.position;
         first_ = tile.group * (before > 0 ? before : 0);
         last_ = tile.group * int(reach < tile.tokens ? reach : tile.tokens);
         if (first_ >= last_) return;
-        from_ = sees_from(first_) / kBlock * kBlock;
-        to_ = sees_to(last_ - 1);
-        const int blocks = (to_ + kBlock - 1) / kBlock;
-        for (int b = from_ / kBlock; b < blocks; ++b)
-            keys_[b] = tile.cache + tile.table[base_ / kBlock + b] * tile.block_stride;
-        for (int b = from_ / kBlock; b < blocks; ++b) values_[b] = keys_[b] + head_dim_ * kBlock;
+        from_ = sees_from(first_) / kBlock;
+        to_ = end_block(last_ - 1);
+        for (int b = from_; b < to_; ++b)
+            heads_[b] = {tile.cache + tile.table[index * kSplitBlocks + b] * tile.block_stride, tile.head_dim};
     }
 
     // Fills w.part and w.part_stats of rows first() .. last().
     void run() const {
         if (last_ - first_ <= kScoreRows) {
-            const int block = from_ / kBlock;
-            scores(w_.q + first_ * head_dim_, last_ - first_, head_dim_, keys_ + block,
-                   (to_ + kBlock - 1) / kBlock - block, w_.scores + first_ * kSplit + from_);
+            score(first_, last_, from_, to_);
         } else {
-            score_wide();
+            for (int b = from_; b < to_; ++b) {
+                int first = first_, last = last_;  // those that see something of the block
+                while (end_block(first) <= b) ++first;
+                while (sees_from(last - 1) >= (b + 1) * kBlock) --last;
+                score(first, last, b, b + 1);
+            }
         }
         for (int r = first_; r < last_; ++r) {
             float* s = w_.scores + r * kSplit;
             if (tile_.softcap > 0) {
                 const F32 cap = splat(tile_.softcap), inverse = splat(1.0f / tile_.softcap);
-                for (int i = from_; i < to_; i += kLanes) store(s + i, capped(load(s + i), cap, inverse));
+                for (int i = from_ * kBlock; i < to_ * kBlock; i += kLanes) store(s + i, capped(load(s + i), cap, inverse));
             }
-            w_.part_stats[r] = softmax(s, from_, to_, sees_from(r), sees_to(r));
-            for (int d = 0; d < head_dim_; d += kLanes) store(w_.part + r * head_dim_ + d, zero());
+            w_.part_stats[r] = softmax(s, heads_, from_, to_, {sees_from(r), sees_to(r)}, w_.weights_of(r));
         }
-        if (last_ - first_ <= kScoreRows) {
-            for (int r = first_; r < last_; r += kValueRows) {
-                const int end = r + kValueRows < last_ ? r + kValueRows : last_;
-                weigh(slice(r, end), values_, sees_from(r), sees_to(end - 1), head_dim_);
-            }
-        } else {
-            weigh_wide();
+        for (int r = first_; r < last_; r += kValueRows) {
+            const int count = last_ - r < kValueRows ? last_ - r : kValueRows;
+            with_rows<kValueRows>(count, [&](auto n) {
+                value_rows<decltype(n)::value>(w_.weights_of(r), heads_, sees_from(r) / kBlock, end_block(r + count - 1),
+                                               w_.part + r * tile_.head_dim);
+            });
         }
     }
 
@@ -220,6 +272,7 @@ public:
 
 private:
     int position(int row) const { return tile_.position + row / tile_.group; }
+    // Positions within the split that a row sees, and the block after the last of them.
     int sees_from(int row) const {
         const int at = position(row) - tile_.window + 1 - base_;
         return at > 0 ? at : 0;
@@ -228,61 +281,36 @@ private:
         const int at = position(row) + 1 - base_;
         return at < kSplit ? at : kSplit;
     }
-    Slice slice(int r, int end) const { return {end - r, w_.scores + r * kSplit, w_.part + r * head_dim_}; }
+    int end_block(int row) const { return (sees_to(row) + kBlock - 1) / kBlock; }
 
-    // Rows first .. last that see something of positions at .. at + kBlock.
-    struct Rows {
-        int first, last;
-    };
-    Rows rows_of(int at) const {
-        int first = first_, last = last_;
-        while (sees_to(first) <= at) ++first;
-        while (sees_from(last - 1) >= at + kBlock) --last;
-        return {first, last};
-    }
-
-    // Many rows share a block: widen it once.
-    void score_wide() const {
-        for (int at = from_; at < to_; at += kBlock) {
-            const Rows rows = rows_of(at);
-            widen(w_.wide, keys_[at / kBlock], head_dim_ * kBlock);
-            const float* key = w_.wide;
-            scores(w_.q + rows.first * head_dim_, rows.last - rows.first, head_dim_, &key, 1,
-                   w_.scores + rows.first * kSplit + at);
-        }
-    }
-    void weigh_wide() const {
-        for (int at = from_; at < to_; at += kBlock) {
-            const Rows rows = rows_of(at);
-            widen(w_.wide, values_[at / kBlock], head_dim_ * kBlock);
-            const float* value = w_.wide;
-            for (int r = rows.first; r < rows.last; r += kValueRows) {
-                const int end = r + kValueRows < rows.last ? r + kValueRows : rows.last;
-                const int from = sees_from(r) - at, to = sees_to(end - 1) - at;
-                Slice part = slice(r, end);
-                part.p += at;
-                weigh(part, &value, from > 0 ? from : 0, to < kBlock ? to : kBlock, head_dim_);
-            }
+    void score(int first, int last, int from, int to) const {
+        for (int r = first; r < last; r += kScoreRows) {
+            const int count = last - r < kScoreRows ? last - r : kScoreRows;
+            with_rows<kScoreRows>(count, [&](auto n) {
+                score_rows<decltype(n)::value>(w_.q + r * tile_.head_dim, w_.q_scales + r, heads_ + from, to - from,
+                                               w_.scores + r * kSplit + from * kBlock);
+            });
         }
     }
 
     const AttentionTile& tile_;
     const Workspace& w_;
-    int base_, head_dim_;
+    int base_;
     int first_ = 0, last_ = 0;  // rows
-    int from_ = 0, to_ = 0;     // positions within the split; from_ is a block's start
-    const std::uint16_t* keys_[kSplit / kBlock] = {};
-    const std::uint16_t* values_[kSplit / kBlock] = {};
+    int from_ = 0, to_ = 0;     // blocks of the split
+    KvHead heads_[kSplitBlocks] = {};
 };
 
 static Workspace prepare(const AttentionTile& tile, float* memory) {
     const int rows = tile.tokens * tile.group;
     const Workspace w(memory, rows, tile.head_dim);
-    const F32 scale = splat(tile.scale);
     for (int r = 0; r < rows; ++r) {
         const float* q = tile.q + r / tile.group * tile.q_stride + r % tile.group * tile.head_dim;
-        for (int d = 0; d < tile.head_dim; d += kLanes)
-            store(w.q + r * tile.head_dim + d, load(q + d) * scale);
+        alignas(64) std::int32_t codes[kLanes];
+        w.q_scales[r] = tile.scale * symmetric_codes(q, tile.head_dim, word_limit(tile.head_dim), [&](int d, I32 x) {
+            store(codes, x);
+            for (int i = 0; i < kLanes; ++i) w.q[r * tile.head_dim + d + i] = std::int16_t(codes[i]);
+        });
         w.stats[r] = {0, 0};
     }
     return w;

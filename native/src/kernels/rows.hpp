@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../kernels.hpp"
+#include "codes.hpp"
 #include "math.hpp"
 
 namespace headrace::HEADRACE_ISA {
@@ -86,18 +87,18 @@ static void rotate(float* x, int heads, int head_dim, int dims, bool interleaved
     }
 }
 
-// Half floats end at 65504; NaN stays NaN. An infinity in the cache would turn rows that give it no weight into
-// NaN, and whether they meet it depends on who shares their tile.
-HEADRACE_INLINE F32 storable(F32 x) { return min(splat(65504.0f), max(splat(-65504.0f), x)); }
-
-static void store_kv(std::uint16_t* block, int slot, const float* k, const float* v, int head_dim) {
-    std::uint16_t* values = block + std::int64_t(head_dim) * kBlock + std::int64_t(slot) * head_dim;
-    for (int i = 0; i < head_dim; i += kLanes) {
-        std::uint16_t key[kLanes];
-        store(key, storable(load(k + i)));
-        for (int j = 0; j < kLanes; ++j) block[(i + j) * kBlock + slot] = key[j];
-        store(values + i, storable(load(v + i)));
-    }
+static void store_kv(std::uint8_t* block, int slot, const float* k, const float* v, int head_dim) {
+    const KvHead head = {block, head_dim};
+    alignas(64) std::int32_t codes[kLanes];
+    head.key_scales()[slot] = symmetric_codes(k, head_dim, word_limit(head_dim), [&](int d, I32 x) {
+        store(codes, x);
+        for (int i = 0; i < kLanes; ++i) head.keys()[(d + i) / 2 * 2 * kBlock + slot * 2 + i % 2] = std::int16_t(codes[i]);
+    });
+    head.value_scales()[slot] = symmetric_codes(v, head_dim, 127, [&](int d, I32 x) {
+        store(codes, x);
+        std::int8_t* values = head.values() + (slot / 4 * head_dim + d) * 4 + slot % 4;
+        for (int i = 0; i < kLanes; ++i) values[4 * i] = std::int8_t(codes[i]);
+    });
 }
 
 static float maximum(const float* x, int n) {

@@ -12,10 +12,13 @@ constexpr int kLinearRows = 2;
 constexpr int kDenseRows = 3;
 constexpr int kScoreVectors = 6;
 constexpr int kValueRows = 1;
+constexpr int kValueVectors = 2;
 
 struct F32 { __m256 lo, hi; };
 struct I32 { __m256i lo, hi; };
 struct Codes { __m256i lo, hi; };
+struct SignedCodes { __m256i lo, hi; };
+struct Words { __m256i lo, hi; };
 
 HEADRACE_INLINE F32 splat(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 HEADRACE_INLINE F32 load(const float* p) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
@@ -113,6 +116,16 @@ HEADRACE_INLINE F32 power_of_two(I32 n) {
     return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.lo, bias), 23)),
             _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(n.hi, bias), 23))};
 }
+HEADRACE_INLINE void store(std::int32_t* p, I32 x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x.lo);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p + 8), x.hi);
+}
+HEADRACE_INLINE void store_bytes(std::uint8_t* p, I32 x) {
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);
+    const __m128i bytes =
+        _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+}
 HEADRACE_INLINE void store_bytes(std::int8_t* p, I32 x) {
     // Lanes are already within int8; packing works on 128-bit halves, so put them in order.
     const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.lo, x.hi), 0xd8);
@@ -185,6 +198,36 @@ HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
         const __m256i odd = _mm256_srai_epi16(bytes, 8);
         return {add_dot_wide(sum.lo, codes.lo, even, odd), add_dot_wide(sum.hi, codes.hi, even, odd)};
     }
+}
+
+HEADRACE_INLINE SignedCodes load_codes(const std::int8_t* p) {
+    const __m256i* q = reinterpret_cast<const __m256i*>(p);
+    return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+// sum + codes . a: each lane's four signed codes with the same four unsigned bytes.
+HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
+    std::int32_t four;
+    __builtin_memcpy(&four, a, 4);
+    const __m256i bytes = _mm256_set1_epi32(four);
+    const __m256i even = _mm256_and_si256(bytes, _mm256_set1_epi16(0x00ff)), odd = _mm256_srli_epi16(bytes, 8);
+    const auto add = [&](__m256i total, __m256i eight) {
+        const __m256i even_codes = _mm256_srai_epi16(_mm256_slli_epi16(eight, 8), 8);
+        total = _mm256_add_epi32(total, _mm256_madd_epi16(even_codes, even));
+        return _mm256_add_epi32(total, _mm256_madd_epi16(_mm256_srai_epi16(eight, 8), odd));
+    };
+    return {add(sum.lo, codes.lo), add(sum.hi, codes.hi)};
+}
+HEADRACE_INLINE Words load_words(const std::int16_t* p) {
+    const __m256i* q = reinterpret_cast<const __m256i*>(p);
+    return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
+}
+// sum + words . a: each lane's two words with the same two.
+HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
+    std::int32_t two;
+    __builtin_memcpy(&two, a, 4);
+    const __m256i pair = _mm256_set1_epi32(two);
+    return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(words.lo, pair)),
+            _mm256_add_epi32(sum.hi, _mm256_madd_epi16(words.hi, pair))};
 }
 
 HEADRACE_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

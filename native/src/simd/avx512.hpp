@@ -10,12 +10,15 @@ namespace headrace::avx512 {
 // How many rows a register tile may hold: 32 registers.
 constexpr int kLinearRows = 12;
 constexpr int kDenseRows = 12;
-constexpr int kScoreVectors = 24;
-constexpr int kValueRows = 6;
+constexpr int kScoreVectors = 16;
+constexpr int kValueRows = 3;
+constexpr int kValueVectors = 4;
 
 struct F32 { __m512 v; };
 struct I32 { __m512i v; };
 struct Codes { __m512i v; };
+struct SignedCodes { __m512i v; };
+struct Words { __m512i v; };
 
 HEADRACE_INLINE __mmask16 first_lanes(int n) {
     return n >= 16 ? __mmask16(0xffff) : __mmask16((1u << n) - 1u);
@@ -76,7 +79,11 @@ HEADRACE_INLINE I32 max(I32 a, I32 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 HEADRACE_INLINE F32 power_of_two(I32 n) {
     return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_add_epi32(n.v, _mm512_set1_epi32(127)), 23))};
 }
+HEADRACE_INLINE void store(std::int32_t* p, I32 x) { _mm512_storeu_si512(p, x.v); }
 HEADRACE_INLINE void store_bytes(std::int8_t* p, I32 x) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
+}
+HEADRACE_INLINE void store_bytes(std::uint8_t* p, I32 x) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(x.v));
 }
 
@@ -112,6 +119,21 @@ HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     std::int32_t four;
     __builtin_memcpy(&four, a, 4);
     return {_mm512_dpbusd_epi32(sum.v, codes.v, _mm512_set1_epi32(four))};
+}
+
+HEADRACE_INLINE SignedCodes load_codes(const std::int8_t* p) { return {_mm512_loadu_si512(p)}; }
+// sum + codes . a: each lane's four signed codes with the same four unsigned bytes.
+HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
+    std::int32_t four;
+    __builtin_memcpy(&four, a, 4);
+    return {_mm512_dpbusd_epi32(sum.v, _mm512_set1_epi32(four), codes.v)};
+}
+HEADRACE_INLINE Words load_words(const std::int16_t* p) { return {_mm512_loadu_si512(p)}; }
+// sum + words . a: each lane's two words with the same two.
+HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
+    std::int32_t two;
+    __builtin_memcpy(&two, a, 4);
+    return {_mm512_dpwssd_epi32(sum.v, words.v, _mm512_set1_epi32(two))};
 }
 
 HEADRACE_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }

@@ -11,10 +11,13 @@ constexpr int kLinearRows = 1;
 constexpr int kDenseRows = 1;
 constexpr int kScoreVectors = 2;
 constexpr int kValueRows = 1;
+constexpr int kValueVectors = 1;
 
 struct F32 { float v[16]; };
 struct I32 { std::int32_t v[16]; };
 struct Codes { std::uint8_t v[64]; };
+struct SignedCodes { std::int8_t v[64]; };
+struct Words { std::int16_t v[32]; };
 
 template <class To, class Lane>
 HEADRACE_INLINE To lanes(Lane lane) {
@@ -103,6 +106,12 @@ HEADRACE_INLINE I32 max(I32 a, I32 b) {
 HEADRACE_INLINE F32 power_of_two(I32 n) {
     return lanes<F32>([&](int i) { return __builtin_bit_cast(float, std::uint32_t(n.v[i] + 127) << 23); });
 }
+HEADRACE_INLINE void store(std::int32_t* p, I32 x) {
+    for (int i = 0; i < 16; ++i) p[i] = x.v[i];
+}
+HEADRACE_INLINE void store_bytes(std::uint8_t* p, I32 x) {
+    for (int i = 0; i < 16; ++i) p[i] = std::uint8_t(x.v[i]);
+}
 HEADRACE_INLINE void store_bytes(std::int8_t* p, I32 x) {
     for (int i = 0; i < 16; ++i) p[i] = std::int8_t(x.v[i]);
 }
@@ -142,6 +151,27 @@ template <int Bits>
 HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     for (int i = 0; i < 16; ++i)
         for (int c = 0; c < 4; ++c) sum.v[i] += std::int32_t(codes.v[4 * i + c]) * a[c];
+    return sum;
+}
+
+HEADRACE_INLINE SignedCodes load_codes(const std::int8_t* p) {
+    SignedCodes codes;
+    __builtin_memcpy(codes.v, p, 64);
+    return codes;
+}
+HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
+    for (int i = 0; i < 16; ++i)
+        for (int c = 0; c < 4; ++c) sum.v[i] += codes.v[4 * i + c] * std::int32_t(a[c]);
+    return sum;
+}
+HEADRACE_INLINE Words load_words(const std::int16_t* p) {
+    Words words;
+    __builtin_memcpy(words.v, p, 64);
+    return words;
+}
+HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
+    for (int i = 0; i < 16; ++i)
+        for (int c = 0; c < 2; ++c) sum.v[i] += words.v[2 * i + c] * std::int32_t(a[c]);
     return sum;
 }
 

@@ -3,7 +3,9 @@
 // Each instruction set defines the same types and functions in a namespace of its own, and
 // each function gives the same bits in all of them: kernels therefore do too.
 //
-//   F32    16 floats         I32   16 int32         Codes   64 unsigned bytes, 4 a lane
+//   F32    16 floats         Codes        64 unsigned bytes, 4 a lane
+//   I32    16 int32          SignedCodes  64 signed bytes, 4 a lane
+//                            Words        32 int16, 2 a lane
 //
 // Kernel files are compiled once per instruction set, so nothing here may have external
 // linkage that the linker could merge between them: everything is force-inlined.

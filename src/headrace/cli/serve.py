@@ -203,7 +203,7 @@ def served_model(settings: Settings, version: ModelVersion, model: Model) -> Ser
     from headrace.fleet.sizes import sizes_for
     from headrace.ops.cpu import CpuBackend
 
-    sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_value_bytes)
+    sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes)
     determined_by = f"{version.sha256} {NUMERICS}"
     return ServedModel(
         name=version.name,

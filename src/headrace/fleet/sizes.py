@@ -6,6 +6,7 @@ before there is a worker to ask.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from headrace.engine.blocks import blocks_for
@@ -24,7 +25,7 @@ class Sizes:
     context_length: int
 
 
-def sizes_for(config: WorkerConfig, model: Model, kv_value_bytes: int) -> Sizes:
+def sizes_for(config: WorkerConfig, model: Model, kv_row_bytes: Callable[[int], int]) -> Sizes:
     """As many blocks as the memory allows, but no more than all sequences can ever fill.
 
     Raises DoesNotFit where the configuration does not fit the model.
@@ -35,7 +36,7 @@ def sizes_for(config: WorkerConfig, model: Model, kv_value_bytes: int) -> Sizes:
             f"context_length is {asked}, but {config.model} was made for"
             f" {model.context_length} tokens"
         )
-    block = kv_block_bytes(model.program, kv_value_bytes)
+    block = kv_block_bytes(model.program, kv_row_bytes)
     affordable = config.kv_memory // block
     if affordable == 0:
         raise DoesNotFit(

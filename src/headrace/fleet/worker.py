@@ -27,7 +27,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     model = open_model(Path(config.path))
     tokenizer = Tokenizer.from_gguf(model.metadata)
     backend = _backend(config)
-    sizes = sizes_for(config, model, backend.kv_value_bytes)
+    sizes = sizes_for(config, model, backend.kv_row_bytes)
     limits = Limits(
         tokens=config.max_step_tokens,
         sequences=config.max_sequences,

@@ -7,6 +7,7 @@ _Floats = NDArray[np.float32]
 _Ints = NDArray[np.int32]
 
 def available_isas() -> list[str]: ...
+def kv_row_bytes(head_dim: int) -> int: ...
 
 class Matrix:
     @property

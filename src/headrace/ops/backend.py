@@ -6,6 +6,7 @@ it and draws one token a logits row. Between them the caller's thread is free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -109,9 +110,10 @@ class NonFiniteLogits(RuntimeError):
         self.sampled = sampled
 
 
-def kv_block_bytes(program: Program, value_bytes: int) -> int:
-    """Bytes of one KV block: keys and values of BLOCK_SIZE tokens in all layers."""
-    return 2 * program.layers * program.kv_heads * program.head_dim * BLOCK_SIZE * value_bytes
+def kv_block_bytes(program: Program, row_bytes: Callable[[int], int]) -> int:
+    """Bytes of one KV block: keys and values of BLOCK_SIZE tokens in all layers. row_bytes is
+    the backend's `kv_row_bytes`."""
+    return program.layers * program.kv_heads * BLOCK_SIZE * row_bytes(program.head_dim)
 
 
 class Executable(Protocol):
@@ -140,13 +142,16 @@ class Executable(Protocol):
 class Backend(Protocol):
     """Turns programs into executables.
 
-    isa: what it computes with, as an operator knows it. kv_value_bytes: size of one number in
-    the KV cache.
+    isa: what it computes with, as an operator knows it.
     """
 
     name: str
     isa: str
-    kv_value_bytes: int
+
+    @staticmethod
+    def kv_row_bytes(head_dim: int) -> int:
+        """What the key and the value of one token and KV head take in the cache."""
+        ...
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> Executable:
         """Read the weights and reserve all memory. Raises ValueError on misfits, naming

@@ -74,7 +74,6 @@ class CpuBackend:
     """
 
     name = "cpu"
-    kv_value_bytes = 2  # float16
 
     def __init__(self, isa: str | None = None) -> None:
         self.isa = isa or best_isa()
@@ -82,6 +81,12 @@ class CpuBackend:
             raise ValueError(
                 f"no instruction set {self.isa!r} here; there is {', '.join(available_isas())}"
             )
+
+    @staticmethod
+    def kv_row_bytes(head_dim: int) -> int:
+        """Keys in 16 bits, values in 8, a float scale for each."""
+        size: int = _native.kv_row_bytes(head_dim)
+        return size
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> CpuExecutable:
         machine = _native.Machine(self.isa, limits.threads)

@@ -36,7 +36,10 @@ class ReferenceBackend:
 
     name = "reference"
     isa = "numpy"
-    kv_value_bytes = 4
+
+    @staticmethod
+    def kv_row_bytes(head_dim: int) -> int:
+        return 8 * head_dim
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> ReferenceExecutable:
         values = {

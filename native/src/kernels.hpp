@@ -14,22 +14,31 @@ constexpr int kBlock = 32;   // positions in a KV block
 constexpr int kSplit = 256;  // positions whose softmax is taken at once; partial results merge in order
 constexpr int kSplitBlocks = kSplit / kBlock;
 
-// Rows quantised to int8 in groups of 32: x = scale * code + centre.
-struct Quantised {
-    std::int8_t* codes;     // [rows][k]
-    float* scales;          // [rows][k / 32]
-    float* centres;         // [rows][k / 32]
-    float* scaled_sums;     // [rows][k / 32]: scale * sum of the group's codes
-    std::int32_t* sums;     // [rows][k / 16]: sums of half groups
-    std::int64_t k;
+// 32 columns of a row, quantised to int8: x = scale * code + centre. A cache line, so that threads
+// that quantise neighbouring rows don't meet in one.
+struct alignas(64) QuantisedGroup {
+    std::int8_t codes[kGroup];
+    float scale, centre;
+    float scaled_sum;      // scale * sum of the codes
+    std::int32_t sums[2];  // of each half's codes
+};
 
-    Quantised row(std::int64_t r) const {
-        return {codes + r * k, scales + r * (k / 32), centres + r * (k / 32), scaled_sums + r * (k / 32), sums + r * (k / 16), k};
+constexpr int kTileRows = 12;  // rows whose groups lie side by side, so that a register tile reads
+                               // all of them at fixed distances from one address
+
+// Quantised rows, from one of them on.
+struct Quantised {
+    QuantisedGroup* groups;  // [rows / 12][k / 32][12]
+    std::int64_t k, first = 0;
+
+    static std::size_t count(std::int64_t rows, std::int64_t k) {
+        return std::size_t((rows + kTileRows - 1) / kTileRows * kTileRows * (k / kGroup));
     }
-    // From column c (a multiple of 32) on.
-    Quantised column(std::int64_t c) const {
-        return {codes + c, scales + c / 32, centres + c / 32, scaled_sums + c / 32, sums + c / 16, k};
-    }
+    Quantised row(std::int64_t r) const { return {groups, k, first + r}; }
+    // How many rows of its tile come before the first.
+    int place() const { return int(first % kTileRows); }
+    // The first row's first group; the next of the same row is kTileRows on.
+    QuantisedGroup* group() const { return groups + first / kTileRows * (k / kGroup) * kTileRows + place(); }
 };
 
 // One KV head of a block of the cache: 32 positions, each position's key and value as codes around
@@ -85,8 +94,8 @@ struct Kernels {
     void (*linear)(const Matrix&, int first_panel, int last_panel, const Quantised&, int rows, const Output&);
     void (*dense)(const Matrix&, int first_panel, int last_panel, const float* x, std::int64_t stride, int rows,
                   const Output&);
-    // One row, or a part of it whose width is a multiple of 32.
-    void (*quantise)(const float* x, int width, const Quantised& out);
+    // One row.
+    void (*quantise)(const float* x, const Quantised& out);
     void (*norm)(float* out, const float* x, const float* weight, int width, int groups, float eps);
     void (*gate)(float* out, const float* gate, const float* up, int width, Activation);
     void (*add)(float* x, const float* y, int width);

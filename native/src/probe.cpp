@@ -45,10 +45,10 @@ double product_rate(Team& team, const Kernels& kernels) {
     const std::vector<float> scale(codes.size() / 32, 1.0f), minimum(codes.size() / 32, 0.0f);
     const PackedMatrix matrix(std::make_shared<Arena>(), team,
                               GroupedSource{8, 32, kOutputs, kColumns, codes.data(), scale.data(), minimum.data()});
-    std::vector<std::int8_t> x(std::size_t(kRows) * kColumns, 1);
-    std::vector<float> scales(x.size() / 32, 1.0f), centres(x.size() / 32), sums(x.size() / 32, 32.0f);
-    std::vector<std::int32_t> halves(x.size() / 16, 16);
-    const Quantised rows = {x.data(), scales.data(), centres.data(), sums.data(), halves.data(), kColumns};
+    std::vector<QuantisedGroup> groups(Quantised::count(kRows, kColumns));
+    const Quantised rows = {groups.data(), kColumns};
+    const std::vector<float> x(kColumns, 1.0f);
+    for (int r = 0; r < kRows; ++r) kernels.quantise(x.data(), rows.row(r));
     std::vector<float> out(std::size_t(kTasks) * kRows * kOutputs);
     const double time = seconds([&] {
         team.run(kTasks, [&](int, int t) {

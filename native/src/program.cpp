@@ -98,7 +98,7 @@ class Quantise final : public RowOp {
 public:
     Quantise(const Kernels& kernels, const Buffer& x) : kernels_(kernels), x_(x) {}
     void row(const Step&, int r) const override {
-        kernels_.quantise(x_.row(r), x_.width, x_.quantised.row(r));
+        kernels_.quantise(x_.row(r), x_.quantised.row(r));
     }
     int width() const override { return x_.width; }
 
@@ -351,17 +351,8 @@ void Plan::add_rows(Rows rows, std::unique_ptr<RowOp> op, bool fresh) {
 void Plan::quantise(Slot& slot) {
     if (slot.quantised) return;
     Buffer& buffer = slot.buffer;
-    if (!buffer.quantised.codes) {
-        const std::size_t rows = std::size_t(sizes_.tokens), k = std::size_t(buffer.width);
-        buffer.quantised = {
-            arena_->allocate<std::int8_t>(rows * k),
-            arena_->allocate<float>(rows * k / 32),
-            arena_->allocate<float>(rows * k / 32),
-            arena_->allocate<float>(rows * k / 32),
-            arena_->allocate<std::int32_t>(rows * k / 16),
-            buffer.width,
-        };
-    }
+    if (!buffer.quantised.groups)
+        buffer.quantised = {arena_->allocate<QuantisedGroup>(Quantised::count(sizes_.tokens, buffer.width)), buffer.width};
     add_rows(slot.rows, std::make_unique<Quantise>(kernels_, buffer));
     slot.quantised = true;
 }

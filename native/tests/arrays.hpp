@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <cstdint>
 #include <random>
 #include <span>
@@ -57,27 +58,25 @@ inline bool close(double a, double b, double tolerance) { return std::abs(a - b)
 class QuantisedRows {
 public:
     QuantisedRows(const Kernels& kernels, const std::vector<float>& x, int rows)
-        : k(int(x.size()) / rows), codes(x.size()), scales(x.size() / 32), centres(x.size() / 32),
-          scaled_sums(x.size() / 32), sums(x.size() / 16) {
-        for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + std::ptrdiff_t(r) * k, k, view().row(r));
+        : k(int(x.size()) / rows), groups(Quantised::count(rows, k)) {
+        for (int r = 0; r < rows; ++r) kernels.quantise(x.data() + std::ptrdiff_t(r) * k, view().row(r));
     }
 
-    Quantised view() {
-        return {codes.data(), scales.data(), centres.data(), scaled_sums.data(), sums.data(), k};
+    Quantised view() { return {groups.data(), k}; }
+    // The group that element i is in.
+    const QuantisedGroup& group(std::size_t i) const {
+        const std::size_t width = std::size_t(k), row = i / width, column = i % width;
+        return groups[(row / kTileRows * (width / kGroup) + column / kGroup) * kTileRows + row % kTileRows];
     }
+    int code(std::size_t i) const { return group(i).codes[i % kGroup]; }
     // What element i stands for.
-    double value(std::size_t i) const {
-        return double(scales[i / 32]) * codes[i] + double(centres[i / 32]);
-    }
+    double value(std::size_t i) const { return double(group(i).scale) * code(i) + double(group(i).centre); }
     bool operator==(const QuantisedRows& other) const {
-        return codes == other.codes && same(scales, other.scales) && same(centres, other.centres) &&
-               same(scaled_sums, other.scaled_sums) && sums == other.sums;
+        return std::memcmp(groups.data(), other.groups.data(), groups.size() * sizeof(QuantisedGroup)) == 0;
     }
 
     int k;
-    std::vector<std::int8_t> codes;
-    std::vector<float> scales, centres, scaled_sums;
-    std::vector<std::int32_t> sums;
+    std::vector<QuantisedGroup> groups;
 };
 
 }  // namespace headrace::test

@@ -38,13 +38,13 @@ TEST(rows_quantise) {
             const QuantisedRows first(*instruction_sets().front(), x, 1);
             for (const Kernels* kernels : instruction_sets()) CHECK(QuantisedRows(*kernels, x, 1) == first);
             for (std::size_t i = 0; i < x.size(); ++i) {
-                const double step = std::max(double(first.scales[i / 32]), 1e-30);
+                const double step = std::max(double(first.group(i).scale), 1e-30);
                 CHECK(close(first.value(i), double(x[i]), 0.502 * step + 1e-6 * std::abs(double(x[i]))));
             }
-            for (std::size_t h = 0; h < first.sums.size(); ++h) {
+            for (std::size_t half = 0; half < x.size() / 16; ++half) {
                 int sum = 0;
-                for (std::size_t i = 0; i < 16; ++i) sum += first.codes[h * 16 + i];
-                CHECK(first.sums[h] == sum);
+                for (std::size_t i = 0; i < 16; ++i) sum += first.code(half * 16 + i);
+                CHECK(first.group(half * 16).sums[half % 2] == sum);
             }
         }
 }

@@ -33,23 +33,21 @@ static void tile(const Matrix& m, int p, const Quantised& a, std::int64_t row, c
     constexpr int kNumbers = kParts * kPanel * int(sizeof(Number));
     constexpr int kStride = kCodes + kNumbers * (Minima ? 2 : 1);
     const std::uint8_t* codes = m.panel(p);
-    const Quantised rows = a.row(row);
-    const std::int64_t k = a.k, groups = k / kGroup;
+    const QuantisedGroup* x = a.row(row).group();
+    const std::int64_t groups = a.k / kGroup;
 
     F32 sum[R];
     for (int r = 0; r < R; ++r) sum[r] = zero();
-    for (std::int64_t g = 0; g < groups; ++g, codes += kStride) {
+    for (std::int64_t g = 0; g < groups; ++g, codes += kStride, x += kTileRows) {
         for (int line = 0; line < kStride; line += 64) prefetch(codes + kAhead + line);
         const Number* scales = reinterpret_cast<const Number*>(codes + kCodes);
         const Number* minima = reinterpret_cast<const Number*>(codes + kCodes + kNumbers);
-        const std::int8_t* x = rows.codes + g * kGroup;
         for (int part = 0; part < kParts; ++part) {
             I32 dots[R];
             I32 count = splat(Minima ? 0 : -m.zero * Group);
             for (int r = 0; r < R; ++r) {
-                const std::int32_t* half = rows.sums + r * 2 * groups + 2 * g + part;
                 if constexpr (Minima) dots[r] = splat(0);
-                else dots[r] = splat(-m.zero * (kParts == 1 ? half[0] + half[1] : half[0]));
+                else dots[r] = splat(-m.zero * (kParts == 1 ? x[r].sums[0] + x[r].sums[1] : x[r].sums[part]));
             }
             if constexpr (Bits == 4) {
                 static_assert(Group == 32);
@@ -59,9 +57,9 @@ static void tile(const Matrix& m, int p, const Quantised& a, std::int64_t row, c
                     const Codes low = low_nibbles(both), high = high_nibbles(both);
                     count = dot<4>(dot<4>(count, low, kOnes), high, kOnes);
 #pragma GCC unroll 16
-                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], low, x + r * k + 4 * j);
+                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], low, x[r].codes + 4 * j);
 #pragma GCC unroll 16
-                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], high, x + r * k + 4 * j + 16);
+                    for (int r = 0; r < R; ++r) dots[r] = dot<4>(dots[r], high, x[r].codes + 4 * j + 16);
                 }
             } else {
                 constexpr int kCount = 8 / kParts;
@@ -71,7 +69,7 @@ static void tile(const Matrix& m, int p, const Quantised& a, std::int64_t row, c
                     const Codes eight = load_codes(codes + vector * 64);
                     count = dot<8>(count, eight, kOnes);
 #pragma GCC unroll 16
-                    for (int r = 0; r < R; ++r) dots[r] = dot<8>(dots[r], eight, x + r * k + 4 * vector);
+                    for (int r = 0; r < R; ++r) dots[r] = dot<8>(dots[r], eight, x[r].codes + 4 * vector);
                 }
             }
             const F32 scale = load(scales + part * kPanel);
@@ -82,15 +80,12 @@ static void tile(const Matrix& m, int p, const Quantised& a, std::int64_t row, c
             }
 #pragma GCC unroll 16
             for (int r = 0; r < R; ++r) {
-                const std::int64_t at = r * groups + g;
-                sum[r] = fma(to_float(dots[r]), scale * splat(rows.scales[at]), sum[r]);
+                sum[r] = fma(to_float(dots[r]), scale * splat(x[r].scale), sum[r]);
                 if constexpr (Minima) {
-                    const float offset = kParts == 1
-                        ? rows.scaled_sums[at]
-                        : rows.scales[at] * float(rows.sums[2 * at + part]);
+                    const float offset = kParts == 1 ? x[r].scaled_sum : x[r].scale * float(x[r].sums[part]);
                     sum[r] = fma(minimum, splat(offset), sum[r]);
                 }
-                sum[r] = fma(weight_sum, splat(rows.centres[at]), sum[r]);
+                sum[r] = fma(weight_sum, splat(x[r].centre), sum[r]);
             }
         }
     }
@@ -149,8 +144,14 @@ HEADRACE_INLINE void cut(int rows, int most, Body body) {
 
 static void linear(const Matrix& m, int first_panel, int last_panel, const Quantised& a, int rows, const Output& out) {
     const Tiles& all = tiles_for(m);
+    static_assert(kTileRows % kLinearRows == 0);
     for (int p = first_panel; p < last_panel; ++p)
-        cut(rows, kLinearRows, [&](int row, int count) { all.of_rows[count - 1](m, p, a, row, out); });
+        for (int row = 0; row < rows;) {
+            const int left = kLinearRows - a.row(row).place() % kLinearRows;
+            const int count = rows - row < left ? rows - row : left;
+            all.of_rows[count - 1](m, p, a, row, out);
+            row += count;
+        }
 }
 
 HEADRACE_INLINE F32 dense_column(const float* w) { return load(w); }

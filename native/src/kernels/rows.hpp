@@ -43,13 +43,16 @@ static void softcap(float* x, int width, float cap) {
 
 // A group's codes are its distances from the middle of its range, so that all 8 bits serve it
 // wherever it lies: against codes around 0 this cuts the logits' divergence by two thirds.
-static void quantise(const float* x, int width, const Quantised& out) {
-    for (int g = 0; g < width / kGroup; ++g, x += kGroup) {
+template <bool Finite>
+static void quantise_row(const float* x, const Quantised& out) {
+    QuantisedGroup* group = out.group();
+    for (int c = 0; c < out.k; c += kGroup, x += kGroup, group += kTileRows) {
         const F32 a = load(x), b = load(x + 16);
         const float most = reduce_max(max(a, b)), least = -reduce_max(zero() - min(a, b));
         const float centre = 0.5f * most + 0.5f * least;
         const F32 low = a - splat(centre), high = b - splat(centre);
-        const float peak = __builtin_bit_cast(float, reduce_max(max(magnitude(low), magnitude(high))));
+        float peak = most - centre > centre - least ? most - centre : centre - least;
+        if constexpr (!Finite) peak = __builtin_bit_cast(float, reduce_max(max(magnitude(low), magnitude(high))));
         // Tiny ranges count as zero (their inverse would overflow); what is not finite must stay
         // visible, so it goes into the scale.
         const bool ordinary = peak >= 1e-30f && peak <= 3.4028235e38f;
@@ -57,15 +60,20 @@ static void quantise(const float* x, int width, const Quantised& out) {
         const F32 inverse = splat(ordinary ? 127.0f / peak : 0.0f);
         const I32 low_codes = ordinary ? nearest(low * inverse) : splat(0);
         const I32 high_codes = ordinary ? nearest(high * inverse) : splat(0);
-        store_bytes(out.codes + g * kGroup, low_codes);
-        store_bytes(out.codes + g * kGroup + 16, high_codes);
-        const int low_sum = reduce_add(low_codes), high_sum = reduce_add(high_codes);
-        out.scales[g] = scale;
-        out.centres[g] = centre;
-        out.scaled_sums[g] = scale * float(low_sum + high_sum);
-        out.sums[2 * g] = low_sum;
-        out.sums[2 * g + 1] = high_sum;
+        store_bytes(group->codes, low_codes);
+        store_bytes(group->codes + 16, high_codes);
+        reduce_add_codes(low_codes, high_codes, group->sums);
+        group->scale = scale;
+        group->centre = centre;
+        group->scaled_sum = scale * float(group->sums[0] + group->sums[1]);
     }
+}
+
+static void quantise(const float* x, const Quantised& out) {
+    F32 nothing = zero();  // or NaN, where x is not finite
+    for (int c = 0; c < out.k; c += kLanes) nothing = fma(load(x + c), zero(), nothing);
+    if (reduce_add(nothing) == 0) quantise_row<true>(x, out);
+    else quantise_row<false>(x, out);
 }
 
 static void rotate(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin) {

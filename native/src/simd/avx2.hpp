@@ -146,12 +146,16 @@ HEADRACE_INLINE float reduce_max(F32 x) {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-HEADRACE_INLINE std::int32_t reduce_add(I32 x) {
-    const __m256i eight = _mm256_add_epi32(x.lo, x.hi);
+// The sums of two vectors of signed bytes, both in one go: the second in the upper half of each lane.
+HEADRACE_INLINE void reduce_add_codes(I32 a, I32 b, std::int32_t* sums) {
+    const __m256i eight = _mm256_add_epi32(_mm256_add_epi32(a.lo, a.hi),
+                                           _mm256_slli_epi32(_mm256_add_epi32(b.lo, b.hi), 16));
     const __m128i four =
         _mm_add_epi32(_mm256_castsi256_si128(eight), _mm256_extracti128_si256(eight, 1));
     const __m128i two = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4e));
-    return _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+    const std::int32_t both = _mm_cvtsi128_si32(_mm_add_epi32(two, _mm_shuffle_epi32(two, 0xb1)));
+    sums[0] = std::int16_t(both);
+    sums[1] = (both - sums[0]) >> 16;
 }
 HEADRACE_INLINE std::int32_t reduce_max(I32 x) {
     const __m256i eight = _mm256_max_epi32(x.lo, x.hi);

@@ -100,7 +100,12 @@ HEADRACE_INLINE float reduce_max(F32 x) {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-HEADRACE_INLINE std::int32_t reduce_add(I32 x) { return _mm512_reduce_add_epi32(x.v); }
+// The sums of two vectors of signed bytes, both in one go: the second in the upper half of each lane.
+HEADRACE_INLINE void reduce_add_codes(I32 a, I32 b, std::int32_t* sums) {
+    const std::int32_t both = _mm512_reduce_add_epi32(_mm512_add_epi32(a.v, _mm512_slli_epi32(b.v, 16)));
+    sums[0] = std::int16_t(both);
+    sums[1] = (both - sums[0]) >> 16;
+}
 HEADRACE_INLINE std::int32_t reduce_max(I32 x) { return _mm512_reduce_max_epi32(x.v); }
 
 HEADRACE_INLINE Codes load_codes(const std::uint8_t* p) {

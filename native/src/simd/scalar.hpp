@@ -125,9 +125,10 @@ HEADRACE_INLINE float reduce_max(F32 x) {
     for (int i = 1; i < 16; ++i) x.v[0] = x.v[0] > x.v[i] ? x.v[0] : x.v[i];
     return x.v[0];
 }
-HEADRACE_INLINE std::int32_t reduce_add(I32 x) {
-    for (int i = 1; i < 16; ++i) x.v[0] += x.v[i];
-    return x.v[0];
+HEADRACE_INLINE void reduce_add_codes(I32 a, I32 b, std::int32_t* sums) {
+    sums[0] = sums[1] = 0;
+    for (int i = 0; i < 16; ++i) sums[0] += a.v[i];
+    for (int i = 0; i < 16; ++i) sums[1] += b.v[i];
 }
 HEADRACE_INLINE std::int32_t reduce_max(I32 x) {
     for (int i = 1; i < 16; ++i) x.v[0] = x.v[0] > x.v[i] ? x.v[0] : x.v[i];

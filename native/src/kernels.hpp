@@ -111,7 +111,7 @@ struct Kernels {
     double (*exponentials)(float* out, const float* x, int n, float shift, float factor);
 };
 
-enum class Isa { kScalar, kAvx2, kAvx512 };
+enum class Isa { kScalar, kNeon, kAvx2, kAvx512 };
 
 // The table for an instruction set, or null where this build or this machine lacks it.
 const Kernels* kernels(Isa);

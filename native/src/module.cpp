@@ -44,7 +44,7 @@ std::span<const T> view(const Array& array) {
     return {array.data(), array.size()};
 }
 
-constexpr Isa kIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kScalar};  // best first
+constexpr Isa kIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kScalar};  // best first
 
 std::vector<std::string> available_isas() {
     std::vector<std::string> names;

@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         Field(ge=1, le=1024, description="Compute threads (default: one a physical core)."),
     ] = None
     isa: Annotated[
-        Literal["avx512", "avx2", "scalar"] | None,
+        Literal["avx512", "avx2", "neon", "scalar"] | None,
         Field(description="Instruction set of the kernels (default: the best there is)."),
     ] = None
     kv_memory: Annotated[

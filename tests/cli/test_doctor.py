@@ -69,7 +69,7 @@ def test_an_installed_model_is_opened(home: Path, smollm2_path: Path) -> None:
     report = findings(home, model=str(smollm2_path))
     assert report["model"].status == "ok"
     assert "llama" in report["model"].detail
-    assert "token of smollm2" in report["decode"].detail
+    assert "a token of a stack" not in report["decode"].detail
 
 
 def test_a_model_that_cannot_be_served_fails(home: Path, tmp_path: Path) -> None:
@@ -100,6 +100,17 @@ def test_too_little_memory_and_too_many_threads_warn(home: Path) -> None:
     report = findings(home, kv_memory="900TiB", threads=1000)
     assert report["memory"].status == "warn"
     assert report["cores"].status == "warn"
+
+
+def test_a_budget_below_what_the_model_needs_fails(home: Path, smollm2_path: Path) -> None:
+    from headrace.models.catalogue import Catalogue
+
+    Catalogue(home / "models").pull(str(smollm2_path))
+    memory = findings(home, model=str(smollm2_path), memory="200MiB")["memory"]
+    assert memory.status == "fail"
+    assert "memory is 200 MiB, but" in memory.detail
+    memory = findings(home, model=str(smollm2_path), memory="500MiB")["memory"]
+    assert "MiB by the engine" in memory.detail
 
 
 def test_too_little_disk_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headrace.ops.weights import WeightSource
 
 OVERHEAD = 256 * MIB
-"""Memory of the two processes besides weights and KV cache, roughly."""
+"""Memory of the serving process, roughly."""
 
 MEASURED_MODEL = GIB
 """Models up to this size are loaded to measure them."""
@@ -190,14 +190,46 @@ def _model(settings: Settings) -> Iterator[Finding]:
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
-    version = _installed(settings)
-    needed = (version.size if version else 0) + settings.kv_memory + OVERHEAD
+    from headrace.fleet.errors import DoesNotFit
+    from headrace.fleet.sizes import DEFAULT_KV
+
+    try:
+        engine = _engine_memory(settings)
+    except DoesNotFit as error:
+        advice = "change --memory, --kv-memory or the setting it names"
+        yield Finding("memory", "fail", str(error), advice)
+        return
+    if engine is None:
+        engine = settings.memory or (settings.kv_memory or DEFAULT_KV) + OVERHEAD
+    needed = engine + OVERHEAD
     free = _free_memory()
-    detail = f"{size(free)} free; about {size(needed)} are needed"
+    detail = f"{size(free)} free; {size(needed)} are needed at most, {size(engine)} by the engine"
     if needed > free:
-        yield Finding("memory", "warn", detail, "lower --kv-memory, or choose a smaller model")
+        advice = "lower --memory or --kv-memory, or choose a smaller model"
+        yield Finding("memory", "warn", detail, advice)
     else:
         yield Finding("memory", "ok", detail)
+
+
+def _engine_memory(settings: Settings) -> int | None:
+    """Bytes the engine's process would hold at most; None where no model can be opened.
+
+    Raises DoesNotFit as its start would.
+    """
+    from headrace.cli.serve import worker_config
+    from headrace.fleet.sizes import sizes_for
+    from headrace.models.errors import ModelFileError
+    from headrace.models.model import open_model
+    from headrace.ops.cpu import CpuBackend
+
+    version = _installed(settings)
+    if version is None:
+        return None
+    try:
+        model = open_model(version.path)
+    except ModelFileError:
+        return None  # `_model` says so
+    return sizes_for(worker_config(settings, version), model, CpuBackend.kv_value_bytes).memory
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:

@@ -12,11 +12,14 @@ constexpr int kLinearRows = 2;
 constexpr int kDenseRows = 3;
 constexpr int kScoreVectors = 6;
 constexpr int kValueRows = 1;
+constexpr int kValueVectors = 2;
 
 struct F32 { float32x4_t a, b, c, d; };
 struct I32 { int32x4_t a, b, c, d; };
 struct Mask { uint32x4_t a, b, c, d; };
 struct Codes { uint8x16_t a, b, c, d; };
+struct SignedCodes { int8x16_t a, b, c, d; };
+struct Words { int16x8_t a, b, c, d; };
 
 // op of each quarter of the arguments.
 template <class To, class Op, class... From>
@@ -132,10 +135,17 @@ HEADRACE_INLINE F32 power_of_two(I32 n) {
     const int32x4_t bias = vdupq_n_s32(127);
     return each<F32>([&](auto a) { return vreinterpretq_f32_s32(vshlq_n_s32(vaddq_s32(a, bias), 23)); }, n);
 }
+HEADRACE_INLINE void store(std::int32_t* p, I32 x) {
+    vst1q_s32(p, x.a);
+    vst1q_s32(p + 4, x.b);
+    vst1q_s32(p + 8, x.c);
+    vst1q_s32(p + 12, x.d);
+}
 HEADRACE_INLINE void store_bytes(std::int8_t* p, I32 x) {
     const int16x8_t lo = vmovn_high_s32(vmovn_s32(x.a), x.b), hi = vmovn_high_s32(vmovn_s32(x.c), x.d);
     vst1q_s8(p, vmovn_high_s16(vmovn_s16(lo), hi));
 }
+HEADRACE_INLINE void store_bytes(std::uint8_t* p, I32 x) { store_bytes(reinterpret_cast<std::int8_t*>(p), x); }
 
 HEADRACE_INLINE float reduce_add(F32 x) {
     const float32x4_t four = vaddq_f32(vaddq_f32(x.a, x.c), vaddq_f32(x.b, x.d));
@@ -181,6 +191,37 @@ HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
             },
             sum, codes);
     }
+}
+
+HEADRACE_INLINE SignedCodes load_codes(const std::int8_t* p) {
+    return {vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)};
+}
+HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
+    std::int32_t four;
+    __builtin_memcpy(&four, a, 4);
+    const uint8x16_t bytes = vreinterpretq_u8_s32(vdupq_n_s32(four));
+    // UDOT takes unsigned codes: code = (code + 128) - 128. Sums may wrap on the way.
+    const uint32x4_t shift = vshlq_n_u32(vdotq_u32(vdupq_n_u32(0), bytes, vdupq_n_u8(1)), 7);
+    return each<I32>(
+        [&](auto s, auto c) {
+            const uint8x16_t raised = veorq_u8(vreinterpretq_u8_s8(c), vdupq_n_u8(0x80));
+            return vreinterpretq_s32_u32(vdotq_u32(vsubq_u32(vreinterpretq_u32_s32(s), shift), raised, bytes));
+        },
+        sum, codes);
+}
+HEADRACE_INLINE Words load_words(const std::int16_t* p) {
+    return {vld1q_s16(p), vld1q_s16(p + 8), vld1q_s16(p + 16), vld1q_s16(p + 24)};
+}
+HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
+    std::int32_t two;
+    __builtin_memcpy(&two, a, 4);
+    const int16x8_t pair = vreinterpretq_s16_s32(vdupq_n_s32(two));
+    return each<I32>(
+        [&](auto s, auto w) {
+            const int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(pair));
+            return vaddq_s32(s, vpaddq_s32(low, vmull_high_s16(w, pair)));
+        },
+        sum, words);
 }
 
 HEADRACE_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }

@@ -229,7 +229,7 @@ def _engine_memory(settings: Settings) -> int | None:
         model = open_model(version.path)
     except ModelFileError:
         return None  # `_model` says so
-    return sizes_for(worker_config(settings, version), model, CpuBackend.kv_value_bytes).memory
+    return sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes).memory
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:

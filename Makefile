@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint format bench sanitize clean
+.PHONY: help setup serve test lint format bench sanitize arm clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ bench: setup  ## serve the default model and run every workload against it
 
 sanitize: $(VENV)/.test  ## native code and its tests under address and undefined-behaviour sanitizers
 	native/sanitize.sh
+
+arm:  ## native code for 64-bit Arm and its tests, cross-compiled and emulated
+	native/arm.sh
 
 clean:  ## remove the environment and all build outputs
 	rm -rf $(VENV) build src/headrace/ops/*.so

@@ -2,12 +2,16 @@
 
     python bench/accuracy.py --model smollm2.gguf
     python bench/accuracy.py --model m.gguf --text book.txt --llama-python ~/llama/bin/python
+    python bench/accuracy.py --model m.gguf --isa avx512 avx2 scalar --format file W8 BF16 F32
 
 The text is cut into sequences; at each of their positions the next token's distribution is
 compared with the reference's, on the same dequantised weights: mean Kullback-Leibler
 divergence KL(reference || other) in nats, and how often both have the same likeliest token.
---llama-python names an interpreter that has llama-cpp-python: llama.cpp then reads the same
-file and the same ids and is held against the same reference.
+--format converts the file's matrices at load, for reference and backend alike: to 8-bit codes
+in groups of 32 (W8), bfloat16 or float32. --isa names instruction sets: the first is measured,
+and the others must give its logits bit for bit. --llama-python names an interpreter that has
+llama-cpp-python: llama.cpp then reads the same file and the same ids and is held against the
+same reference.
 """
 
 from __future__ import annotations
@@ -19,8 +23,8 @@ import pydoc_data.topics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,14 +32,17 @@ from numpy.typing import NDArray
 
 from headrace.models.model import Model, open_model
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
-from headrace.ops.cpu import CpuBackend
+from headrace.ops.cpu import CpuBackend, available_isas, best_isa
 from headrace.ops.reference import ReferenceBackend
+from headrace.ops.weights import DenseWeight, GroupedWeight, Weight, WeightSource
 from headrace.text.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
 ROWS_AT_ONCE = 128
+SAME_BITS = 256
+"""Positions on which instruction sets are held against each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,7 @@ class Accuracy:
     """mean_kl, p99_kl: nats a position; top1: share of positions with the same likeliest token."""
 
     engine: str
+    format: str
     positions: int
     mean_kl: float
     p99_kl: float
@@ -52,8 +60,8 @@ class Accuracy:
 class Comparison:
     """Collects positions of one engine against the reference."""
 
-    def __init__(self, engine: str) -> None:
-        self.engine = engine
+    def __init__(self, engine: str, format: str = "file") -> None:
+        self.engine, self.format = engine, format
         self._kl: list[NDArray[np.float64]] = []
         self._agree: list[NDArray[np.bool_]] = []
 
@@ -69,6 +77,7 @@ class Comparison:
         kl, agree = np.concatenate(self._kl), np.concatenate(self._agree)
         return Accuracy(
             engine=self.engine,
+            format=self.format,
             positions=len(kl),
             mean_kl=float(kl.mean()),
             p99_kl=float(np.quantile(kl, 0.99)),
@@ -99,6 +108,50 @@ def cut(text: str, tokenizer: Tokenizer, positions: int, length: int) -> list[Id
     if len(ids) < count * body:
         raise ValueError(f"the text has {len(ids)} tokens; {count * body} are needed")
     return [np.array(bos + ids[i * body : (i + 1) * body], np.int32) for i in range(count)]
+
+
+class Converted:
+    """A source's weights with every matrix in another format; vectors stay as they are."""
+
+    def __init__(self, source: WeightSource, format: str) -> None:
+        self._source, self._convert = source, CONVERSIONS[format]
+
+    def load(self, name: str) -> Weight:
+        weight = self._source.load(name)
+        values = weight.values if isinstance(weight, DenseWeight) else weight.dequantise()
+        return weight if values.ndim == 1 else self._convert(values)
+
+
+def to_w8(values: Floats) -> Weight:
+    """As Q8_0 has it: codes around 128, and a float16 scale for 32 columns."""
+    n, k = values.shape
+    grouped = values.reshape(n, k // 32, 32)
+    scale = (np.abs(grouped).max(axis=2) / 127).astype(np.float16).astype(np.float32)
+    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
+    codes = np.clip(np.rint(grouped * inverse[..., None]) + 128, 0, 255).astype(np.uint8)
+    return GroupedWeight(8, 32, codes.reshape(n, k), scale, scale * np.float32(-128))
+
+
+def to_bf16(values: Floats) -> Weight:
+    """Rounded to nearest, ties to even."""
+    bits = values.view(np.uint32)
+    rounded = bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))
+    return DenseWeight((rounded & np.uint32(0xFFFF0000)).view(np.float32))
+
+
+CONVERSIONS: dict[str, Callable[[Floats], Weight]] = {
+    "W8": to_w8,
+    "BF16": to_bf16,
+    "F32": DenseWeight,
+}
+FORMATS = ("file", *CONVERSIONS)
+
+
+def in_format(model: Model, format: str) -> Model:
+    """The model with its matrices in that format; "file" leaves them."""
+    if format == "file":
+        return model
+    return replace(model, weights=Converted(model.weights, format))
 
 
 def load(backend: Backend, model: Model, tokens: int, step: int) -> Executable:
@@ -140,22 +193,40 @@ def llama_logits(python: Path, model: Path, sequences: Sequence[Ids]) -> Iterato
 
 
 def measure(
-    path: Path, text: str, positions: int, length: int, llama_python: Path | None
+    path: Path,
+    text: str,
+    positions: int,
+    length: int,
+    llama_python: Path | None,
+    format: str = "file",
+    isa: str | None = None,
 ) -> list[Accuracy]:
-    model = open_model(path)
+    model = in_format(open_model(path), format)
     vocabulary = model.program.vocab_size
     sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
     reference = load(ReferenceBackend(), model, length, length)
-    cpu = load(CpuBackend(), model, length, length)
+    cpu = load(CpuBackend(isa), model, length, length)
     engines = {"headrace cpu": (logits_of(cpu, ids, length) for ids in sequences)}
     if llama_python is not None:
         engines["llama.cpp"] = llama_logits(llama_python, path, sequences)
-    comparisons = {name: Comparison(name) for name in engines}
+    comparisons = {name: Comparison(name, format) for name in engines}
     for ids in sequences:
         expected = logits_of(reference, ids, length)[:, :vocabulary]
         for name, logits in engines.items():
             comparisons[name].add(expected, next(logits)[:, :vocabulary])
     return [comparison.result() for comparison in comparisons.values()]
+
+
+def unlike(path: Path, text: str, isas: Sequence[str], format: str) -> list[str]:
+    """Those of the instruction sets whose logits differ in any bit from the first one's, on
+    SAME_BITS positions."""
+    model = in_format(open_model(path), format)
+    (ids,) = cut(text, Tokenizer.from_gguf(model.metadata), SAME_BITS, SAME_BITS)
+    found: list[bytes] = []
+    for isa in isas:
+        executable = load(CpuBackend(isa), model, SAME_BITS, SAME_BITS)
+        found.append(logits_of(executable, ids, SAME_BITS).tobytes())
+    return [isa for isa, logits in zip(isas, found, strict=True) if logits != found[0]]
 
 
 def main() -> None:
@@ -167,20 +238,32 @@ def main() -> None:
     parser.add_argument("--positions", type=int, default=2048, help="positions to compare at least")
     parser.add_argument("--length", type=int, default=512, help="tokens of a sequence")
     parser.add_argument("--llama-python", type=Path, help="an interpreter with llama-cpp-python")
+    parser.add_argument("--format", nargs="+", choices=FORMATS, default=["file"])
+    parser.add_argument("--isa", nargs="+", choices=available_isas(), default=[best_isa()])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
     text = args.text.read_text("utf-8") if args.text else standard_text()
-    results = measure(args.model, text, args.positions, args.length, args.llama_python)
+    results = []
+    for format in args.format:
+        # llama.cpp reads the file as it is.
+        llama = args.llama_python if format == "file" else None
+        results += measure(
+            args.model, text, args.positions, args.length, llama, format, args.isa[0]
+        )
+        if others := unlike(args.model, text, args.isa, format):
+            sys.exit(f"{format}: {', '.join(others)} differ from {args.isa[0]}")
     if args.json:
         json.dump([asdict(result) for result in results], sys.stdout, indent=2)
         return
-    print("| engine | positions | mean KL | p99 KL | top-1 agreement |")
-    print("|---|---|---|---|---|")
+    print("| engine | weights | positions | mean KL | p99 KL | top-1 agreement |")
+    print("|---|---|---|---|---|---|")
     for result in results:
         print(
-            f"| {result.engine} | {result.positions} | {result.mean_kl:.6f}"
+            f"| {result.engine} | {result.format} | {result.positions} | {result.mean_kl:.6f}"
             f" | {result.p99_kl:.6f} | {100 * result.top1:.2f} % |"
         )
+    if len(args.isa) > 1:
+        print(f"\n{' = '.join(args.isa)}: the same bits on {SAME_BITS} positions of each format")
 
 
 if __name__ == "__main__":

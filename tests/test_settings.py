@@ -61,8 +61,12 @@ def test_the_file_may_be_named_by_flag_or_variable_and_must_then_exist(
         ("port = 'http'", "port (from headrace.toml): input should be a valid integer"),
         ("threads = 0", "threads (from headrace.toml): input should be greater than"),
         ("kv_memory = '4 bananas'", "kv_memory (from headrace.toml): could not interpret"),
+        ("memory = '1KiB'", "memory (from headrace.toml): input should be greater than"),
         ("kv_memory = '1KiB'", "kv_memory (from headrace.toml): input should be greater than"),
-        ("isa = 'sse9'", "isa (from headrace.toml): input should be 'avx512', 'avx2' or 'scalar'"),
+        (
+            "isa = 'sse9'",
+            "isa (from headrace.toml): input should be 'avx512', 'avx2', 'neon' or 'scalar'",
+        ),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(clean: Path, text: str, fault: str) -> None:

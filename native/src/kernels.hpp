@@ -118,9 +118,13 @@ struct Kernels {
     int (*collect)(std::int32_t* indices, const float* x, int n, float least);
     // out[i] = exp((x[i] - shift) * factor); returns their sum (double over blocks of floats).
     double (*exponentials)(float* out, const float* x, int n, float shift, float factor);
+    // For probe.cpp: arithmetic and nothing else, on 64 codes and bytes, or 32 floats. Return how
+    // many multiply-adds it was; add what came out to out[16].
+    std::int64_t (*product_chains)(int repeats, const std::uint8_t* codes, const std::int8_t* x, float* out);
+    std::int64_t (*float_chains)(int repeats, const float* x, float* out);
 };
 
-enum class Isa { kScalar, kAvx2, kAvx512 };
+enum class Isa { kScalar, kNeon, kAvx2, kAvx512 };
 
 // The table for an instruction set, or null where this build or this machine lacks it.
 const Kernels* kernels(Isa);

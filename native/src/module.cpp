@@ -44,7 +44,7 @@ std::span<const T> view(const Array& array) {
     return {array.data(), array.size()};
 }
 
-constexpr Isa kIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kScalar};  // best first
+constexpr Isa kIsas[] = {Isa::kAvx512, Isa::kAvx2, Isa::kNeon, Isa::kScalar};  // best first
 
 std::vector<std::string> available_isas() {
     std::vector<std::string> names;
@@ -82,13 +82,21 @@ public:
         const nb::gil_scoped_release released;
         return std::make_shared<PackedMatrix>(arena_, *team_, source);
     }
-    double bandwidth() {
+    double bandwidth(std::size_t bytes) {
         const nb::gil_scoped_release released;
-        return read_bandwidth(*team_, kernels_);
+        return read_bandwidth(*team_, kernels_, bytes);
     }
     double products() {
         const nb::gil_scoped_release released;
         return product_rate(*team_, kernels_);
+    }
+    double peak_products() {
+        const nb::gil_scoped_release released;
+        return peak_product_rate(*team_, kernels_);
+    }
+    double peak_floats() {
+        const nb::gil_scoped_release released;
+        return peak_float_rate(*team_, kernels_);
     }
 
 private:
@@ -196,8 +204,10 @@ NB_MODULE(_native, m) {
         .def(nb::init<const std::string&, int>(), "isa"_a, "threads"_a)
         .def("grouped", &Machine::grouped, "bits"_a, "group"_a, "codes"_a, "scale"_a, "minimum"_a)
         .def("dense", &Machine::dense, "values"_a)
-        .def("bandwidth", &Machine::bandwidth, "Bytes read a second.")
-        .def("products", &Machine::products, "Integer multiply-adds a second.");
+        .def("bandwidth", &Machine::bandwidth, "bytes"_a, "Bytes read a second, of so many.")
+        .def("products", &Machine::products, "Integer multiply-adds a second of the matrix kernel.")
+        .def("peak_products", &Machine::peak_products, "Integer multiply-adds a second at most.")
+        .def("peak_floats", &Machine::peak_floats, "Float multiply-adds a second at most.");
 
     nb::class_<Builder>(m, "Builder")
         .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int sequences, int blocks, int layers,

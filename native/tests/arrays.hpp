@@ -17,7 +17,7 @@ namespace headrace::test {
 
 inline std::vector<const Kernels*> instruction_sets() {
     std::vector<const Kernels*> all;
-    for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512})
+    for (const Isa isa : {Isa::kScalar, Isa::kNeon, Isa::kAvx2, Isa::kAvx512})
         if (const Kernels* table = kernels(isa)) all.push_back(table);
     return all;
 }

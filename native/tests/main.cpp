@@ -6,10 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "arrays.hpp"
 #include "check.hpp"
 
 int main(int count, char** arguments) {
     const std::vector<std::string> wanted(arguments + 1, arguments + count);
+    std::printf("instruction sets:");
+    for (const headrace::Kernels* kernels : headrace::test::instruction_sets()) std::printf(" %s", kernels->name);
+    std::printf("\n");
     int run = 0, failed = 0;
     for (const auto& [name, body] : headrace::test::tests()) {
         const bool chosen = wanted.empty() || std::any_of(wanted.begin(), wanted.end(), [&name = name](const std::string& start) {

@@ -84,12 +84,25 @@ class Settings(BaseSettings):
         Field(ge=1, le=1024, description="Compute threads (default: one a physical core)."),
     ] = None
     isa: Annotated[
-        Literal["avx512", "avx2", "scalar"] | None,
+        Literal["avx512", "avx2", "neon", "scalar"] | None,
         Field(description="Instruction set of the kernels (default: the best there is)."),
     ] = None
+    memory: Annotated[
+        ByteSize | None,
+        Field(
+            ge=MIB,
+            le=1 << 50,
+            description="Memory the engine's process may hold, e.g. 4GiB (default: no limit).",
+        ),
+    ] = None
     kv_memory: Annotated[
-        ByteSize, Field(ge=MIB, le=1 << 50, description="Memory for the KV cache, e.g. 1GiB.")
-    ] = ByteSize(GIB)
+        ByteSize | None,
+        Field(
+            ge=MIB,
+            le=1 << 50,
+            description="Memory for the KV cache (default: what --memory leaves, or 1GiB).",
+        ),
+    ] = None
     max_sequences: Annotated[
         int, Field(ge=1, le=65536, description="Sequences computed at once.")
     ] = 64

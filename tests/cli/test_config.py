@@ -20,7 +20,7 @@ def test_every_setting_is_shown_with_its_origin(headrace: Headrace, tmp_path: Pa
     assert shown["port"] == (99, "flag --port")
     assert shown["host"] == ("0.0.0.0", "HEADRACE_HOST")
     assert shown["max_queue"] == (7, "headrace.toml")
-    assert shown["kv_memory"] == (1 << 30, "default")
+    assert shown["kv_memory"] == (None, "default")
     assert shown["data_dir"] == (f"{tmp_path}/.local/share/headrace", "default")
 
 

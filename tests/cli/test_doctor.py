@@ -10,8 +10,9 @@ import pytest
 
 from headrace.cli import doctor
 from headrace.cli.doctor import Finding, examine
-from headrace.ops import cpu
+from headrace.ops import cpu, pace
 from headrace.ops.cpu import MachineSpeed
+from headrace.ops.pace import Pace
 from headrace.settings import Settings
 from headrace.store.database import Database
 from headrace.store.url import database_url
@@ -29,7 +30,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A measurement that takes no time; `test_as_a_command` makes the real one."""
-    monkeypatch.setattr(cpu, "measure_speed", lambda threads, isa: MachineSpeed(isa, 1, 9e9, 4e9))
+    speed = MachineSpeed("avx2", 1, 9e9, 4e12, 2e12, 3e9)
+    monkeypatch.setattr(cpu, "measure_speed", lambda threads, isa, stream_bytes: speed)
+    monkeypatch.setattr(
+        pace, "measure_pace", lambda *_, **__: Pace(4e-3, 18_000_000, 512, 0.5, 10**12)
+    )
 
 
 def findings(home: Path, **flags: object) -> dict[str, Finding]:
@@ -48,6 +53,11 @@ def test_a_fresh_machine_is_fit_and_stays_untouched(home: Path) -> None:
     assert "headrace models pull smollm2-135m" in str(report["model"].advice)
     assert not [f for f in report.values() if f.status == "fail"]
     assert "9.0 GB/s" in report["speed"].detail
+    assert "3.0 G of float32" in report["speed"].detail
+    assert "4.00 ms for a token of a stack" in report["decode"].detail
+    assert "50% of memory's speed" in report["decode"].detail
+    assert "50% of the int8 rate" in report["prefill"].detail
+    assert report["decode"].figures == {"seconds": 4e-3, "floor_seconds": 2e-3}
     assert "is used" in report["instruction sets"].detail
     assert list(home.iterdir()) == []
 
@@ -59,7 +69,7 @@ def test_an_installed_model_is_opened(home: Path, smollm2_path: Path) -> None:
     report = findings(home, model=str(smollm2_path))
     assert report["model"].status == "ok"
     assert "llama" in report["model"].detail
-    assert "tokens/s" in report["speed"].detail
+    assert "a token of a stack" not in report["decode"].detail
 
 
 def test_a_model_that_cannot_be_served_fails(home: Path, tmp_path: Path) -> None:
@@ -90,6 +100,17 @@ def test_too_little_memory_and_too_many_threads_warn(home: Path) -> None:
     report = findings(home, kv_memory="900TiB", threads=1000)
     assert report["memory"].status == "warn"
     assert report["cores"].status == "warn"
+
+
+def test_a_budget_below_what_the_model_needs_fails(home: Path, smollm2_path: Path) -> None:
+    from headrace.models.catalogue import Catalogue
+
+    Catalogue(home / "models").pull(str(smollm2_path))
+    memory = findings(home, model=str(smollm2_path), memory="200MiB")["memory"]
+    assert memory.status == "fail"
+    assert "memory is 200 MiB, but" in memory.detail
+    memory = findings(home, model=str(smollm2_path), memory="500MiB")["memory"]
+    assert "MiB by the engine" in memory.detail
 
 
 def test_too_little_disk_fails(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +168,9 @@ def test_as_a_command(headrace: Headrace) -> None:
     report = {row["check"]: row for row in json.loads(fit.stdout)}
     assert {row["status"] for row in report.values()} <= {"ok", "warn"}
     assert "GB/s read from memory" in report["speed"]["detail"]
+    for step in ("decode", "prefill"):
+        assert 0 < report[step]["figures"]["floor_seconds"] < 60
+        assert 0 < report[step]["figures"]["seconds"] < 60
     unfit = headrace("doctor", "--port", "0", "--model", "nope")
     assert unfit.returncode == 1
     assert "fail  model: no model is called 'nope'" in unfit.stdout

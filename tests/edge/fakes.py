@@ -181,6 +181,7 @@ class LocalSupervisor:
             blocks=self._blocks,
             max_sequences=self.capacity,
             context_length=min(CONTEXT, self._blocks * BLOCK_SIZE),
+            memory=1 << 30,
             pid=1,
         )
         state = "ready" if self.capacity else "starting"

@@ -332,6 +332,7 @@ async def test_health_and_readiness(world: World) -> None:
     assert ready["status"] == "ready"
     assert ready["engine"]["blocks_free"] == ready["engine"]["blocks_total"]
     assert ready["dispatch"] == {"queued": 0, "running": 0}
+    assert ready["memory"] == {"limit_bytes": 1 << 30}
     world.supervisor.capacity = 0
     response = await world.http.get("/readyz")
     assert response.status_code == 503

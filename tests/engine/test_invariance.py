@@ -15,7 +15,7 @@ from headrace.engine.loop import Engine
 from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Limits
-from headrace.ops.cpu import CpuBackend
+from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.reference import ReferenceBackend
 
 from . import tiny
@@ -49,10 +49,12 @@ def numbers(entries: list[TokenLogprob]) -> list[float]:
     return [n for e in entries for n in (e.logprob, *(logprob for _, logprob, _ in e.top))]
 
 
-@pytest.fixture(params=[(ReferenceBackend, False), (CpuBackend, True)], ids=["reference", "cpu"])
+@pytest.fixture(params=["reference", *available_isas()])
 def given(request: pytest.FixtureRequest) -> Given:
-    backend, exact = request.param
-    return Given(backend(), exact)
+    """Every instruction set this machine has, each forced, and the reference."""
+    if request.param == "reference":
+        return Given(ReferenceBackend(), exact=False)
+    return Given(CpuBackend(request.param), exact=True)
 
 
 def asked(**options: object) -> GenerationRequest:
@@ -137,12 +139,21 @@ def test_overlapped_is_synchronous(given: Given) -> None:
         assert one.tokens(each.id) == other.tokens(each.id)
 
 
+@pytest.mark.parametrize("isa", available_isas())
 @pytest.mark.parametrize("beside", [0, 31])
-def test_one_thread_is_two(beside: int) -> None:
-    given = Given(CpuBackend(), exact=True)
+def test_one_thread_is_two(beside: int, isa: str) -> None:
+    given = Given(CpuBackend(isa), exact=True)
     requests = [asked(), *others(beside)]
     one = answer(given.engine(threads=1), *requests)
     given.same(one, answer(given.engine(threads=2), *requests))
+
+
+def test_every_instruction_set_says_the_same() -> None:
+    requests = [asked(), *others(7)]
+    best, *rest = [Given(CpuBackend(isa), exact=True) for isa in available_isas()]
+    expected = answer(best.engine(threads=2), *requests)
+    for given in rest:
+        given.same(expected, answer(given.engine(threads=2), *requests))
 
 
 def test_greedy_is_a_full_recompute_of_every_token(given: Given) -> None:

@@ -98,6 +98,7 @@ def open_toy(config: WorkerConfig) -> tuple[ToyEngine, Ready]:
         blocks=BLOCKS,
         max_sequences=config.max_sequences,
         context_length=4096,
+        memory=1 << 30,
         pid=os.getpid(),
     )
     return ToyEngine(), ready

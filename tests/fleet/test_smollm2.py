@@ -50,6 +50,31 @@ async def read(dispatcher: Dispatcher, wanted: GenerationRequest) -> list[Output
     return [output async for output in await dispatcher.place(wanted)]
 
 
+def most_held(pid: int) -> int:
+    """Bytes: the most memory the process has ever had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    return int(fields["VmHWM"].split()[0]) * 1024
+
+
+async def test_a_budget_is_held_while_the_cache_is_full(smollm2_path: Path) -> None:
+    budget, path = 352 << 20, str(smollm2_path)
+    config = WorkerConfig(path=path, model="smollm2-135m", version="test", memory=budget)
+    dispatcher = Dispatcher(Supervisor(config))
+    await dispatcher.start()
+    try:
+        ready = dispatcher.status().worker.ready
+        assert ready is not None
+        assert 0.98 * budget < ready.memory <= budget
+        prompts = [[n + 100] * 250 for n in range(16)]
+        assert ready.blocks < 16 * 9  # more than all can have
+        wanted = [request(f"r{n}", prompt, 16) for n, prompt in enumerate(prompts)]
+        await asyncio.gather(*[read(dispatcher, one) for one in wanted])
+        assert 0.6 * budget < most_held(ready.pid) <= budget
+    finally:
+        await dispatcher.stop(grace=0)
+
+
 async def test_it_knows_a_capital(service: Dispatcher, tokenizer: Tokenizer) -> None:
     prompt = tokenizer.encode("The capital of France is")
     outputs = await read(service, request("r", prompt, 8))

@@ -169,6 +169,25 @@ def test_a_shorter_context_can_be_asked_for(tiny_path: Path) -> None:
     assert opened(config(tiny_path, context_length=100)).context_length == 100
 
 
+def test_a_budget_leaves_the_cache_what_the_rest_does_not_take(tiny_path: Path) -> None:
+    block = 2 * 2 * 2 * 16 * 32 * 4
+    most = opened(config(tiny_path))
+    assert most.memory > 2 * most.blocks * block
+    some = opened(config(tiny_path, memory=most.memory - 5 * block))
+    assert (some.blocks, some.memory) == (most.blocks - 5, most.memory - 5 * block)
+    both = opened(config(tiny_path, memory=most.memory, kv_memory=7 * block))
+    assert both.blocks == 7
+    assert both.memory < most.memory
+
+
+def test_a_budget_that_is_too_small_says_what_is_needed(tiny_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"memory is 50 MiB, but tiny needs \d+ MiB at least"):
+        open_engine(config(tiny_path, memory=50 << 20))
+    most = opened(config(tiny_path))
+    with pytest.raises(ValueError, match="kv_memory"):
+        open_engine(config(tiny_path, memory=most.memory - 1, kv_memory=1 << 30))
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

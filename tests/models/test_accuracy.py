@@ -6,9 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench.accuracy import Comparison, cut, measure, standard_text
+from bench.accuracy import (
+    CONVERSIONS,
+    Comparison,
+    cut,
+    in_format,
+    logits_of,
+    measure,
+    standard_text,
+)
+from bench.accuracy import load as load_model
 
 from headrace.models.model import open_model
+from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.text.tokenizer import Tokenizer
 
 
@@ -17,6 +27,26 @@ def test_cpu_logits_stay_with_the_reference_over_real_text(smollm2_path: Path) -
     assert cpu.positions >= 2000
     assert cpu.mean_kl < 0.003
     assert cpu.top1 > 0.975
+
+
+@pytest.mark.parametrize("format", CONVERSIONS)
+def test_every_weight_format_stays_with_the_reference(smollm2_path: Path, format: str) -> None:
+    (cpu,) = measure(smollm2_path, standard_text(), 128, 128, llama_python=None, format=format)
+    assert cpu.mean_kl < 0.003
+    assert cpu.top1 > 0.95
+
+
+@pytest.mark.parametrize("format", ["file", *CONVERSIONS])
+def test_every_instruction_set_gives_the_real_model_the_same_bits(
+    smollm2_path: Path, format: str
+) -> None:
+    model = in_format(open_model(smollm2_path), format)
+    ids = np.arange(1000, 1012, dtype=np.int32)
+    best, *rest = [
+        logits_of(load_model(CpuBackend(isa), model, 12, 12), ids, 12) for isa in available_isas()
+    ]
+    for other in rest:
+        assert other.tobytes() == best.tobytes()
 
 
 def test_the_measure_is_the_divergence_it_claims_to_be() -> None:

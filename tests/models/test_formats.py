@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import gguf
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.models.formats import decode
-from headrace.models.gguf import TENSOR_TYPES, TensorType
+from headrace.models.formats import decode, decoding_bytes, packed_bytes
+from headrace.models.gguf import TENSOR_TYPES, Tensor, TensorType
+from headrace.ops import _native
 from headrace.ops.weights import DenseWeight, GroupedWeight
 
 EXPECTED_GROUPS = {
@@ -105,3 +108,29 @@ def test_a_quantised_vector_is_refused() -> None:
     raw = blocks(BY_NAME["Q8_0"], 1, 1, seed=1).ravel()
     with pytest.raises(ValueError, match="only matrices"):
         decode(BY_NAME["Q8_0"], (32,), raw)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_memory_a_tensor_takes_is_no_more_than_stated(name: str) -> None:
+    tensor_type, n, k = BY_NAME[name], 512, 2048
+    if name in EXPECTED_GROUPS:
+        raw = blocks(tensor_type, n, k // tensor_type.block, 0).ravel()
+    else:
+        values = np.random.default_rng(0).normal(size=(n, k)).astype(np.float32)
+        raw = gguf.quantize(values, gguf.GGMLQuantizationType[name]).view(np.uint8).ravel()
+    tensor = Tensor("t", (n, k), tensor_type, 0, raw.nbytes)
+
+    tracemalloc.start()
+    weight = decode(tensor_type, (n, k), raw)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak + raw.nbytes <= decoding_bytes(tensor) + (1 << 16)
+
+    machine = _native.Machine("scalar", 1)
+    if isinstance(weight, GroupedWeight):
+        matrix = machine.grouped(
+            weight.bits, weight.group, weight.codes, weight.scale, weight.minimum
+        )
+    else:
+        matrix = machine.dense(weight.values)
+    assert 0.85 * packed_bytes(tensor) <= matrix.bytes <= packed_bytes(tensor)

@@ -1,5 +1,6 @@
 // Compiled once for each instruction set; see CMakeLists.txt.
 #include "attention.hpp"
+#include "chains.hpp"
 #include "linear.hpp"
 #include "rows.hpp"
 
@@ -29,6 +30,8 @@ const Kernels table = {
     .find = find,
     .collect = collect,
     .exponentials = exponentials,
+    .product_chains = product_chains,
+    .float_chains = float_chains,
 };
 
 }  // namespace headrace::HEADRACE_ISA

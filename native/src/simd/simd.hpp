@@ -19,11 +19,14 @@
 #elif defined(HEADRACE_ISA_AVX2)
 #define HEADRACE_ISA avx2
 #include "avx2.hpp"
+#elif defined(HEADRACE_ISA_NEON)
+#define HEADRACE_ISA neon
+#include "neon.hpp"
 #elif defined(HEADRACE_ISA_SCALAR)
 #define HEADRACE_ISA scalar
 #include "scalar.hpp"
 #else
-#error "compile kernels with HEADRACE_ISA_AVX512, HEADRACE_ISA_AVX2 or HEADRACE_ISA_SCALAR"
+#error "compile kernels with HEADRACE_ISA_AVX512, _AVX2, _NEON or _SCALAR"
 #endif
 
 namespace headrace::HEADRACE_ISA {

@@ -6,8 +6,8 @@ import os
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,13 +15,18 @@ import typer
 
 from headrace.cli.flags import with_settings
 from headrace.cli.output import JsonFlag, print_json, size
-from headrace.settings import MIB, Settings
+from headrace.settings import GIB, MIB, Settings
 
 if TYPE_CHECKING:
     from headrace.models.version import ModelVersion
+    from headrace.ops.program import Program
+    from headrace.ops.weights import WeightSource
 
 OVERHEAD = 256 * MIB
-"""Memory of the two processes besides weights and KV cache, roughly."""
+"""Memory of the serving process, roughly."""
+
+MEASURED_MODEL = GIB
+"""Models up to this size are loaded to measure them."""
 
 SPARE_DISK = 512 * MIB
 """Below this a data directory is close to losing charges."""
@@ -29,12 +34,13 @@ SPARE_DISK = 512 * MIB
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report; advice says what to do about it."""
+    """One line of the report; advice says what to do about it, figures are its numbers."""
 
     check: str
     status: Literal["ok", "warn", "fail"]
     detail: str
     advice: str | None = None
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @with_settings()
@@ -86,7 +92,7 @@ def _compute(settings: Settings) -> Iterator[Finding]:
     else:
         yield Finding("cores", "ok", detail)
     try:
-        from headrace.ops.cpu import available_isas, measure_speed
+        from headrace.ops.cpu import available_isas
     except ImportError as error:
         advice = "install Headrace again with a C++20 compiler at hand: pip install ."
         yield Finding("kernels", "fail", f"the native kernels do not load: {error}", advice)
@@ -100,13 +106,58 @@ def _compute(settings: Settings) -> Iterator[Finding]:
     slow = "kernels run on the portable code, many times slower" if isa == "scalar" else None
     detail = f"{', '.join(available)}; {isa} is used"
     yield Finding("instruction sets", "warn" if slow else "ok", detail, slow)
-    speed = measure_speed(threads, isa)
-    detail = f"{speed.bytes_per_second / 1e9:.1f} GB/s read from memory, "
-    detail += f"{speed.products_per_second / 1e9:.0f} G multiply-adds/s"
-    if version := _installed(settings):
-        bound = speed.bytes_per_second / version.size
-        detail += f"; memory bounds one stream of {version.name} near {bound:.0f} tokens/s"
-    yield Finding("speed", "ok", detail)
+    yield from _speed(settings, isa, threads)
+
+
+def _speed(settings: Settings, isa: str, threads: int) -> Iterator[Finding]:
+    """What the machine can do, and what the model's own steps make of it."""
+    from headrace.ops import cpu, pace
+
+    name, program, weights = _to_measure(settings)
+    steps = pace.measure_pace(program, weights, threads=threads, isa=isa)
+    # As many bytes as a step reads: what of them stays in cache comes faster.
+    speed = cpu.measure_speed(threads, isa, steps.decode_bytes)
+    detail = f"{speed.bytes_per_second / 1e9:.1f} GB/s read from memory; multiply-adds a second: "
+    detail += f"{_giga(speed.products_per_second)} of int8 at most, "
+    detail += f"{_giga(speed.kernel_products_per_second)} in the matrix kernel, "
+    detail += f"{_giga(speed.floats_per_second)} of float32 at most"
+    figures = {key: value for key, value in asdict(speed).items() if isinstance(value, float)}
+    yield Finding("speed", "ok", detail, figures=figures)
+
+    least = steps.decode_bytes / speed.bytes_per_second
+    detail = f"{1e3 * steps.decode_seconds:.2f} ms for a token of {name}; reading its "
+    detail += f"{size(steps.decode_bytes)} takes {1e3 * least:.2f} ms at least, "
+    detail += f"so {least / steps.decode_seconds:.0%} of memory's speed is reached"
+    figures = {"seconds": steps.decode_seconds, "floor_seconds": least}
+    yield Finding("decode", "ok", detail, figures=figures)
+
+    least = steps.prefill_products / speed.products_per_second
+    detail = f"{1e3 * steps.prefill_seconds:.0f} ms for {steps.prefill_tokens} tokens of {name}; "
+    detail += f"its products take {1e3 * least:.0f} ms at least, "
+    detail += f"so {least / steps.prefill_seconds:.0%} of the int8 rate is reached"
+    figures = {"seconds": steps.prefill_seconds, "floor_seconds": least}
+    yield Finding("prefill", "ok", detail, figures=figures)
+
+
+def _giga(rate: float) -> str:
+    return f"{rate / 1e9:.{0 if rate >= 1e10 else 1}f} G"
+
+
+def _to_measure(settings: Settings) -> tuple[str, Program, WeightSource]:
+    """The installed model and its name, or a stand-in where there is none to load in seconds."""
+    from headrace.models.errors import ModelFileError
+    from headrace.models.model import open_model
+    from headrace.ops.pace import stack
+
+    version = _installed(settings)
+    if version is not None and version.size <= MEASURED_MODEL:
+        try:
+            model = open_model(version.path)
+        except ModelFileError:
+            pass  # `_model` says so
+        else:
+            return version.name, model.program, model.weights
+    return ("a stack of 4-bit matrices", *stack())
 
 
 def _model(settings: Settings) -> Iterator[Finding]:
@@ -139,14 +190,46 @@ def _model(settings: Settings) -> Iterator[Finding]:
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
-    version = _installed(settings)
-    needed = (version.size if version else 0) + settings.kv_memory + OVERHEAD
+    from headrace.fleet.errors import DoesNotFit
+    from headrace.fleet.sizes import DEFAULT_KV
+
+    try:
+        engine = _engine_memory(settings)
+    except DoesNotFit as error:
+        advice = "change --memory, --kv-memory or the setting it names"
+        yield Finding("memory", "fail", str(error), advice)
+        return
+    if engine is None:
+        engine = settings.memory or (settings.kv_memory or DEFAULT_KV) + OVERHEAD
+    needed = engine + OVERHEAD
     free = _free_memory()
-    detail = f"{size(free)} free; about {size(needed)} are needed"
+    detail = f"{size(free)} free; {size(needed)} are needed at most, {size(engine)} by the engine"
     if needed > free:
-        yield Finding("memory", "warn", detail, "lower --kv-memory, or choose a smaller model")
+        advice = "lower --memory or --kv-memory, or choose a smaller model"
+        yield Finding("memory", "warn", detail, advice)
     else:
         yield Finding("memory", "ok", detail)
+
+
+def _engine_memory(settings: Settings) -> int | None:
+    """Bytes the engine's process would hold at most; None where no model can be opened.
+
+    Raises DoesNotFit as its start would.
+    """
+    from headrace.cli.serve import worker_config
+    from headrace.fleet.sizes import sizes_for
+    from headrace.models.errors import ModelFileError
+    from headrace.models.model import open_model
+    from headrace.ops.cpu import CpuBackend
+
+    version = _installed(settings)
+    if version is None:
+        return None
+    try:
+        model = open_model(version.path)
+    except ModelFileError:
+        return None  # `_model` says so
+    return sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes).memory
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:

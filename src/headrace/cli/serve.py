@@ -19,7 +19,7 @@ import typer
 
 from headrace import __version__
 from headrace.cli.flags import with_settings
-from headrace.cli.output import plainly
+from headrace.cli.output import plainly, size
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -190,7 +190,8 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         version=version.version,
         isa=settings.isa,
         threads=settings.threads,
-        kv_memory=int(settings.kv_memory),
+        memory=settings.memory,
+        kv_memory=settings.kv_memory,
         max_sequences=settings.max_sequences,
         max_step_tokens=settings.max_step_tokens,
         context_length=settings.context_length,
@@ -240,7 +241,8 @@ def announce(
     if ready is not None:
         lines.append(
             f"{ready.isa}, {ready.threads} threads, room for {ready.blocks * BLOCK_SIZE} tokens "
-            f"in all and {ready.context_length} in a sequence, {ready.max_sequences} at once"
+            f"in all and {ready.context_length} in a sequence, {ready.max_sequences} at once; "
+            f"the engine takes {size(ready.memory)} of memory at most"
         )
     if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         lines.append("Other machines can reach this address, and nothing on the way is encrypted.")

@@ -39,7 +39,11 @@ class HealthEndpoint:
             if status.worker.state == "starting" and not status.worker.last_error:
                 reason = "the engine is loading the model"
         else:
-            return json_response({"status": "ready", "dispatch": waiting, "engine": reading})
+            worker = status.worker.ready
+            memory = {"limit_bytes": None if worker is None else worker.memory}
+            return json_response(
+                {"status": "ready", "dispatch": waiting, "engine": reading, "memory": memory}
+            )
         return json_response({"status": "unavailable", "reason": reason, "dispatch": waiting}, 503)
 
     async def index(self, request: Request) -> Response:

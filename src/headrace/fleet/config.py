@@ -12,7 +12,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     path: the model file. model, version: the names it is served under. backend: "reference"
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
-    threads: None for one a physical core (`fleet.cores`). kv_memory: bytes of KV cache.
+    threads: None for one a physical core (`fleet.cores`). memory: bytes the process may hold;
+    kv_memory: bytes of KV cache; `sizes_for` says what None means.
     context_length: None for the model's own.
     """
 
@@ -22,7 +23,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     backend: Literal["cpu", "reference"] = "cpu"
     isa: str | None = None
     threads: int | None = None
-    kv_memory: int = 1 << 30
+    memory: int | None = None
+    kv_memory: int | None = None
     max_sequences: int = 64
     max_step_tokens: int = 512
     context_length: int | None = None

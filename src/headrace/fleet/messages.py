@@ -39,7 +39,7 @@ ToWorker = Submit | Cancel | Probe | Shutdown
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """The model is loaded and requests are welcome."""
+    """The model is loaded and requests are welcome. memory: bytes the process holds at most."""
 
     model: str
     version: str
@@ -48,6 +48,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     blocks: int
     max_sequences: int
     context_length: int
+    memory: int
     pid: int
 
 

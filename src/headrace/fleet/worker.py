@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -35,6 +37,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         threads=config.threads or usable_cores(),
     )
     executable = backend.load(model.program, model.weights, limits)
+    _give_back_free_memory()
     scheduler = Scheduler(
         BlockPool(limits.blocks),
         max_sequences=config.max_sequences,
@@ -62,9 +65,16 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         blocks=limits.blocks,
         max_sequences=config.max_sequences,
         context_length=scheduler.context_length,
+        memory=sizes.memory,
         pid=os.getpid(),
     )
     return engine, ready
+
+
+def _give_back_free_memory() -> None:
+    """What loading left free in the C library's heap, where it can be asked to return it."""
+    with contextlib.suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _backend(config: WorkerConfig) -> Backend:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.models.gguf import TensorType
+from headrace.models.gguf import Tensor, TensorType
 from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
 
 Bytes = NDArray[np.uint8]
@@ -38,6 +38,27 @@ def decode(tensor_type: TensorType, shape: tuple[int, ...], raw: Bytes) -> Weigh
     _check_finite(weight.scale)
     _check_finite(weight.minimum)
     return weight
+
+
+def packed_bytes(tensor: Tensor) -> int:
+    """The most memory the tensor takes as the CPU's kernels read it; vectors stay float32."""
+    if len(tensor.shape) == 1:
+        return 4 * tensor.shape[0]
+    n, k = tensor.shape
+    return round(_PACKED[tensor.type.name] * _padded(n) * _padded(k))
+
+
+def decoding_bytes(tensor: Tensor) -> int:
+    """The most memory that `decode` takes: the file's bytes, what comes of them, and what lies
+    between."""
+    count = 1
+    for size in tensor.shape:
+        count *= size
+    return tensor.size + _DECODED[tensor.type.name] * count
+
+
+def _padded(size: int) -> int:
+    return -(-size // 32) * 32
 
 
 def _check_finite(values: Floats) -> None:
@@ -193,4 +214,27 @@ _QUANTISED: dict[str, Callable[[Bytes], GroupedWeight]] = {
     "Q4_K": _q4_k,
     "Q5_K": _q5_k,
     "Q6_K": _q6_k,
+}
+
+# Bytes a weight. Packed: codes, a scale and a minimum for each group, float32 where the format's
+# own are not float16 or where that depends on their values.
+_PACKED: dict[str, float] = {
+    "Q4_0": 0.5 + 4 / 32,
+    "Q4_1": 0.5 + 4 / 32,
+    "Q5_0": 1 + 4 / 32,
+    "Q5_1": 1 + 4 / 32,
+    "Q8_0": 1 + 4 / 32,
+    "Q4_K": 0.5 + 8 / 32,
+    "Q5_K": 1 + 8 / 32,
+    "Q6_K": 1 + 4 / 16,
+    "F32": 4,
+    "F16": 2,
+    "BF16": 2,
+}
+_DECODED: dict[str, int] = {
+    **dict.fromkeys(("Q4_0", "Q4_1", "Q8_0"), 2),
+    **dict.fromkeys(("Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 3),
+    "F32": 1,
+    "F16": 5,
+    "BF16": 9,
 }

@@ -111,6 +111,14 @@ class GgufFile:
         tensor = self.tensors[name]
         return np.frombuffer(self._mapped, np.uint8, tensor.size, tensor.start)
 
+    def release(self, name: str) -> None:
+        """Gives the tensor's pages back to the system. Whoever reads them again reads the file."""
+        tensor = self.tensors[name]
+        start = -(-tensor.start // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = (tensor.start + tensor.size) // mmap.PAGESIZE * mmap.PAGESIZE - start
+        if size > 0 and hasattr(mmap, "MADV_DONTNEED"):
+            self._mapped.madvise(mmap.MADV_DONTNEED, start, size)
+
 
 def read_gguf(path: Path) -> GgufFile:
     """Map the file and read all but its tensor data.

@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 class Model:
     """A checkpoint that passed every check; weights are read when a backend asks for them.
 
-    metadata: the file's key-values (`GgufFile.metadata`).
+    metadata, tensors: the file's key-values and descriptions of its tensors.
     """
 
     architecture: str
@@ -33,17 +33,23 @@ class Model:
     metadata: Mapping[str, object]
     context_length: int
     chat_template: str | None
+    tensors: Mapping[str, Tensor]
 
 
 class GgufWeights:
-    """WeightSource over a GGUF file."""
+    """WeightSource over a GGUF file. Of the mapped file only the tensor loaded last stays
+    resident: beside packed weights the rest would count twice."""
 
     def __init__(self, file: GgufFile) -> None:
         self._file = file
+        self._last: str | None = None
 
     def load(self, name: str) -> Weight:
         """Raises KeyError if the file has no such tensor, ModelFileError on broken values."""
         tensor = self._file.tensors[name]
+        if self._last is not None:
+            self._file.release(self._last)
+        self._last = name
         try:
             return decode(tensor.type, tensor.shape, self._file.raw(name))
         except ValueError as error:
@@ -73,6 +79,7 @@ def open_model(path: Path) -> Model:
         metadata=file.metadata,
         context_length=program.context_length,
         chat_template=chat_template,
+        tensors=file.tensors,
     )
 
 

@@ -7,6 +7,7 @@ threads and whatever else is in the batch.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,21 +51,37 @@ def best_isa() -> str:
 
 @dataclass(frozen=True, slots=True)
 class MachineSpeed:
-    """What the machine can do at most: bytes read a second from memory, and integer
-    multiply-adds a second of the matrix kernel on cached data.
+    """What the machine can do at most: bytes read a second from memory, and multiply-adds a
+    second of the instructions themselves, 8-bit integer (`products`) and float32 (`floats`).
+    kernel_products_per_second is what the matrix kernel makes of the former on cached data.
     """
 
     isa: str
     threads: int
     bytes_per_second: float
     products_per_second: float
+    kernel_products_per_second: float
+    floats_per_second: float
 
 
-def measure_speed(threads: int, isa: str | None = None) -> MachineSpeed:
-    """Takes about a second and 256 MiB."""
+STREAM_BYTES = 256 << 20
+"""Read to measure a memory's speed: beyond the caches of most machines."""
+
+
+def measure_speed(
+    threads: int, isa: str | None = None, stream_bytes: int = STREAM_BYTES
+) -> MachineSpeed:
+    """Takes about a second, and as much memory as it streams."""
     isa = isa or best_isa()
     machine = _native.Machine(isa, threads)
-    return MachineSpeed(isa, threads, machine.bandwidth(), machine.products())
+    return MachineSpeed(
+        isa=isa,
+        threads=threads,
+        bytes_per_second=machine.bandwidth(stream_bytes),
+        products_per_second=machine.peak_products(),
+        kernel_products_per_second=machine.products(),
+        floats_per_second=machine.peak_floats(),
+    )
 
 
 class CpuBackend:
@@ -90,19 +107,24 @@ class CpuBackend:
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> CpuExecutable:
         machine = _native.Machine(self.isa, limits.threads)
-        executor = _Lowering(machine, program, weights, limits).executor()
-        return CpuExecutable(executor, self.isa)
+        lowering = _Lowering(machine, program, weights, limits)
+        return CpuExecutable(lowering.executor(), self.isa, lowering.matrix_bytes())
 
 
 class CpuExecutable:
     """A loaded program. `launch` returns while the compute threads work. Native code checks
     batches and sampling as ops/checks.py does, in a fraction of the time.
+
+    matrix_bytes: what each matrix takes in memory, by its name.
     """
 
-    def __init__(self, executor: _native.Executor, isa: str) -> None:
+    def __init__(
+        self, executor: _native.Executor, isa: str, matrix_bytes: Mapping[str, int]
+    ) -> None:
         self._executor = executor
         self._launched = False
         self.isa = isa
+        self.matrix_bytes = matrix_bytes
 
     def launch(self, batch: Batch) -> None:
         self._executor.launch(
@@ -179,6 +201,9 @@ class _Lowering:
         )
         for op in program.ops:
             self._add(op)
+
+    def matrix_bytes(self) -> dict[str, int]:
+        return {name: matrix.bytes for name, matrix in self._matrices.items()}
 
     def executor(self) -> _native.Executor:
         return self._builder.build()

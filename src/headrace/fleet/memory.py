@@ -1,0 +1,74 @@
+"""What a worker's process holds in memory, from its configuration and its model.
+
+An upper bound of what stays resident, computed before anything is loaded, so that a budget can
+be kept and what does not fit is refused at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.cores import usable_cores
+from headrace.models.formats import decoding_bytes, packed_bytes
+from headrace.models.model import Model
+from headrace.ops.checks import required_weights
+from headrace.ops.program import Program, RotaryKV
+from headrace.settings import MIB
+
+RUNTIME = 96 * MIB
+"""Interpreter, libraries and requests on their way. The reserve is this and what follows."""
+
+TOKENIZER = 1280
+"""Bytes of tokenizer for each token of the vocabulary."""
+
+THREAD = 4 * MIB
+"""Scratch memory of a compute thread, beside what it needs to sample."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Bytes. reserve: everything but the model's. weights: as kernels read them. loading: the
+    most that weights take while they are read, decoded and packed one by one. buffers: of a
+    step of the largest size.
+    """
+
+    reserve: int
+    weights: int
+    loading: int
+    buffers: int
+
+    def peak(self, kv: int) -> int:
+        """The most that the process ever holds, with a full KV cache of that size."""
+        return self.reserve + max(self.loading, self.weights + self.buffers + kv)
+
+    def kv_within(self, budget: int) -> int:
+        """Bytes left for the KV cache; negative if the rest does not fit either."""
+        return budget - self.reserve - self.weights - self.buffers
+
+
+def memory_of(config: WorkerConfig, model: Model) -> Memory:
+    vocabulary = model.program.vocab_size
+    threads = config.threads or usable_cores()
+    weights = loading = 0
+    for name in dict.fromkeys(name for name, _ in required_weights(model.program)):
+        tensor = model.tensors[name]
+        weights += packed_bytes(tensor)
+        loading = max(loading, weights + decoding_bytes(tensor))
+    sampling = 16 * vocabulary  # adjusted logits, their exponentials, candidates
+    return Memory(
+        reserve=RUNTIME + TOKENIZER * vocabulary,
+        weights=weights,
+        loading=loading,
+        buffers=_buffers(model.program, config) + threads * (THREAD + sampling),
+    )
+
+
+def _buffers(program: Program, config: WorkerConfig) -> int:
+    """Every buffer as floats and as codes with their scales and sums; the turns of each rope;
+    and logits."""
+    width = sum(program.buffers.values())
+    ropes = {op.rope for op in program.ops if isinstance(op, RotaryKV) and op.rope is not None}
+    turns = sum(2 * 4 * rope.dims for rope in ropes)
+    rows = config.max_step_tokens * (6 * width + turns)
+    return rows + 4 * config.max_sequences * (program.vocab_size + 256)

@@ -157,8 +157,10 @@ HEADRACE_INLINE float reduce_max(F32 x) {
     const float32x4_t two = greater(four, vextq_f32(four, four, 2));
     return vgetq_lane_f32(greater(two, vextq_f32(two, two, 1)), 0);
 }
-HEADRACE_INLINE std::int32_t reduce_add(I32 x) {
-    return vaddvq_s32(vaddq_s32(vaddq_s32(x.a, x.c), vaddq_s32(x.b, x.d)));
+// The sums of two vectors of signed bytes.
+HEADRACE_INLINE void reduce_add_codes(I32 a, I32 b, std::int32_t* sums) {
+    sums[0] = vaddvq_s32(vaddq_s32(vaddq_s32(a.a, a.c), vaddq_s32(a.b, a.d)));
+    sums[1] = vaddvq_s32(vaddq_s32(vaddq_s32(b.a, b.c), vaddq_s32(b.b, b.d)));
 }
 HEADRACE_INLINE std::int32_t reduce_max(I32 x) {
     return vmaxvq_s32(vmaxq_s32(vmaxq_s32(x.a, x.c), vmaxq_s32(x.b, x.d)));

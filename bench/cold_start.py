@@ -10,9 +10,10 @@ import asyncio
 import statistics
 import time
 
-from headrace.load.client import complete
+from engines.headrace import Headrace
+from headrace.load.client import Request, complete
+from headrace.load.workload import builtin
 from run import model_path
-from servers import Headrace
 
 
 def main() -> None:
@@ -25,8 +26,9 @@ def main() -> None:
     seconds = []
     for _ in range(args.rounds):
         start = time.perf_counter()
-        with Headrace().serve(gguf, 1) as server:
-            timing = asyncio.run(complete(server, list(range(1000, 1016)), 2))
+        with Headrace().serve(gguf, builtin()["W1"]) as server:
+            request = Request(prompt=list(range(1000, 1016)), output=2)
+            timing = asyncio.run(complete(server, request))
             seconds.append(timing.arrivals[0] - start)
     print(f"seconds to the first token: median {statistics.median(seconds):.2f}, ", end="")
     print(f"{min(seconds):.2f} to {max(seconds):.2f} over {args.rounds} starts")

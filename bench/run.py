@@ -1,35 +1,51 @@
 """Run workloads against Headrace, and against its peers in the same run.
 
     python bench/run.py                          every workload, Headrace alone
+    python bench/run.py --peers                  beside every peer
     python bench/run.py --engines headrace llama.cpp --workloads W1 W3
 
 Each measurement starts its server anew, alone on the machine; engines take turns within
 a round, so that a drift of the machine hits all of them. Medians over the rounds are shown,
-with the ratio to the best peer, and all figures are written to bench/out/results.json.
+with the ratio to the best peer and the share of the machine's floor, and everything is
+written to bench/out/results.json after each round.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
-import os
 import platform
-import random
-import statistics
 from pathlib import Path
 
 import msgspec
 
-from headrace.load.client import complete
-from headrace.load.report import Report, summarise
-from headrace.load.run import run
+import table
+from engines import ENGINES
+from engines.engine import THREADS
+from floor import Floor, floor, model_cost
+from headrace.load.report import Report
 from headrace.load.workload import Workload, builtin
 from headrace.models.catalogue import Catalogue
+from headrace.ops.cpu import MachineSpeed, measure_speed
 from headrace.settings import Settings
-from servers import ENGINES
+from measurement import measure
 
 OUT = Path(__file__).parent / "out"
-PROMPT_IDS = range(1000, 40000)
+
+
+class Run(msgspec.Struct, kw_only=True):
+    """What was measured, where and with what. results: workload -> engine -> rounds."""
+
+    model: str
+    platform: str
+    processor: str
+    machine: MachineSpeed
+    versions: dict[str, str]
+    floors: dict[str, Floor]
+    results: dict[str, dict[str, list[Report]]] = {}
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(self)))
 
 
 def model_path(name: str) -> Path:
@@ -39,62 +55,83 @@ def model_path(name: str) -> Path:
     return (catalogue.installed(name) or catalogue.pull(name)).path
 
 
-def measure(engine_name: str, gguf: Path, workload: Workload) -> Report:
-    with ENGINES[engine_name].serve(gguf, workload.streams) as server:
-        warm = random.choices(PROMPT_IDS, k=64)
-        asyncio.run(complete(server, warm, 16))
-        return summarise(asyncio.run(run(workload, server, PROMPT_IDS)))
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
-def median(reports: list[Report], figure: str) -> float:
-    return statistics.median(getattr(report, figure) for report in reports)
+def plan(gguf: Path, engines: list[str], workloads: dict[str, Workload]) -> Run:
+    """Sets the engines up and measures the machine."""
+    for name in engines:
+        ENGINES[name].setup()
+        ENGINES[name].prepare(gguf)
+    machine, cost = measure_speed(THREADS), model_cost(gguf)
+    return Run(
+        model=gguf.name,
+        platform=platform.platform(),
+        processor=processor(),
+        machine=machine,
+        versions={name: ENGINES[name].version() for name in engines},
+        floors={n: floor(cost, machine, w) for n, w in workloads.items() if not w.question},
+    )
 
 
-def print_table(results: dict[str, dict[str, list[Report]]], known: dict[str, Workload]) -> None:
-    print("| workload | engine | out tok/s | vs best peer | TTFT p50 ms | ITL p50 | ITL p99 |")
-    print("|---|---|---|---|---|---|---|")
-    for name, engines in results.items():
-        peers = [median(r, "output_rate") for e, r in engines.items() if e != "headrace"]
-        for engine, reports in engines.items():
-            rate = median(reports, "output_rate")
-            ratio = f"{rate / max(peers):.2f}x" if peers and engine == "headrace" else ""
-            cells = [f"{name}: {known[name].title}", engine, f"{rate:.1f}", ratio]
-            cells += [f"{median(reports, f):.2f}" for f in ("ttft_p50", "itl_p50", "itl_p99")]
-            print("| " + " | ".join(cells) + " |")
+def measure_all(run: Run, gguf: Path, workloads: dict[str, Workload], rounds: int) -> None:
+    """Fills run.results."""
+    for name, workload in workloads.items():
+        each: dict[str, list[Report]] = {engine: [] for engine in run.versions}
+        run.results[name] = each
+        for _ in range(rounds):
+            for engine, reports in each.items():
+                report = measure(ENGINES[engine], gguf, workload)
+                if report is None:
+                    print(f"  {name} {engine}: not supported yet", flush=True)
+                    continue
+                reports.append(report)
+                figures = f"{report.output_rate:.1f} tok/s, first token {report.ttft_p50:.0f} ms"
+                print(f"  {name} {engine}: {figures}, then {report.itl_p50:.2f} ms", flush=True)
+            run.save(OUT / "results.json")
+
+
+def describe(run: Run, rounds: int) -> None:
+    speed = run.machine
+    print(f"\n{run.model}; {run.processor}, {run.platform}; {rounds} rounds")
+    print(
+        f"{speed.isa}, {speed.threads} threads, {speed.bytes_per_second / 1e9:.1f} GB/s, "
+        f"{speed.products_per_second / 1e9:.0f} G int8 multiply-adds/s"
+    )
+    print(", ".join(f"{engine} {version}" for engine, version in run.versions.items()) + "\n")
 
 
 def main() -> None:
     known = builtin()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
+    engines = parser.add_mutually_exclusive_group()
+    engines.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
+    engines.add_argument(
+        "--peers", dest="engines", action="store_const", const=list(ENGINES), help="every engine"
+    )
     parser.add_argument("--workloads", nargs="+", default=list(known), choices=list(known))
     parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, help="of each workload, instead of its own number")
+    parser.add_argument("--requests", type=int, help="at most so many of each workload")
     args = parser.parse_args()
 
+    workloads = {name: known[name] for name in args.workloads}
     if args.requests:
-        known = {
-            name: msgspec.structs.replace(workload, requests=args.requests)
-            for name, workload in known.items()
+        workloads = {
+            name: msgspec.structs.replace(w, requests=min(args.requests, w.requests))
+            for name, w in workloads.items()
         }
     gguf = model_path(args.model)
-    for name in args.engines:
-        ENGINES[name].setup()
-    print(f"{platform.platform()}, {os.cpu_count()} cores, {gguf.name}, {args.rounds} rounds\n")
-    results: dict[str, dict[str, list[Report]]] = {}
-    for workload in args.workloads:
-        each = results[workload] = {engine: [] for engine in args.engines}
-        for _ in range(args.rounds):
-            for engine in args.engines:
-                report = measure(engine, gguf, known[workload])
-                each[engine].append(report)
-                print(f"  {workload} {engine}: {report.output_rate:.1f} tok/s", flush=True)
-    print()
-    print_table(results, known)
-    OUT.mkdir(exist_ok=True)
-    (OUT / "results.json").write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    run = plan(gguf, args.engines, workloads)
+    measure_all(run, gguf, workloads, args.rounds)
+    describe(run, args.rounds)
+    for line in table.lines(known, run.results, run.floors):
+        print(line)
 
 
 if __name__ == "__main__":

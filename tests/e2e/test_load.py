@@ -8,15 +8,18 @@ from typing import Any
 
 import httpx
 
-from headrace.load.client import Server, complete
+from headrace.load.client import Request, Server, complete
 
 from .conftest import Service
 
 
 async def test_32_streams_complete_with_exact_token_counts(service: Service) -> None:
     server = Server(url=f"{service.url}/v1", model=service.model, key=service.key)
-    prompts = [random.choices(range(1000, 40000), k=40 + i) for i in range(32)]
-    timings = await asyncio.gather(*(complete(server, p, 20 + i) for i, p in enumerate(prompts)))
+    requests = [
+        Request(prompt=random.choices(range(1000, 40000), k=40 + i), output=20 + i)
+        for i in range(32)
+    ]
+    timings = await asyncio.gather(*(complete(server, request) for request in requests))
     assert [t.tokens for t in timings] == [20 + i for i in range(32)]
     assert [t.prompt_tokens for t in timings] == [40 + i for i in range(32)]
     service.await_idle()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,11 +19,15 @@ class LoadError(Exception):
     """The server refused or broke a request; the message quotes its answer."""
 
 
+class Refused(LoadError):
+    """The server answered with a client error: it does not do what was asked of it."""
+
+
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """One request as the client saw it; times in seconds of a monotonic clock.
 
     arrivals: one per event that carried text. tokens: completion tokens by the server's
-    own usage, else the number of events.
+    own usage, else the number of those events.
     """
 
     start: float
@@ -31,18 +37,36 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-class _Usage(msgspec.Struct):
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt of token ids is completed with exactly `output` tokens, whatever the model
+    says; a prompt of text is a chat's message, its answer at most `output` tokens long and,
+    if asked, JSON that follows `schema`."""
 
+    prompt: list[int] | str
+    output: int
+    schema: dict[str, Any] | None = None
 
-class _Chunk(msgspec.Struct):
-    choices: list[msgspec.Raw] = []
-    usage: _Usage | None = None
-    error: msgspec.Raw = msgspec.Raw()
+    @property
+    def endpoint(self) -> str:
+        return "chat/completions" if isinstance(self.prompt, str) else "completions"
 
-
-_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+    def body(self, model: str) -> bytes:
+        """The request as JSON: streamed, greedy, with the server's count of tokens."""
+        fields: dict[str, Any] = {
+            "model": model,
+            "max_tokens": self.output,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        if isinstance(self.prompt, str):
+            fields["messages"] = [{"role": "user", "content": self.prompt}]
+        else:
+            fields |= {"prompt": self.prompt, "ignore_eos": True}
+        if self.schema is not None:
+            form = {"name": "answer", "strict": True, "schema": self.schema}
+            fields["response_format"] = {"type": "json_schema", "json_schema": form}
+        return msgspec.json.encode(fields)
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -52,69 +76,109 @@ class Server(msgspec.Struct, frozen=True):
     model: str
     key: str = ""
 
-    def request(self, prompt: list[int], output: int) -> bytes:
-        """A whole HTTP/1.1 request for `output` tokens, streamed, whatever the model says."""
+    def message(self, request: Request) -> bytes:
+        """A whole HTTP/1.1 request."""
         parts = urlsplit(self.url)
-        body = msgspec.json.encode(
-            {
-                "model": self.model,
-                "prompt": prompt,
-                "max_tokens": output,
-                "temperature": 0,
-                "ignore_eos": True,
-                "stream": True,
-                "stream_options": {"include_usage": True},
-            }
-        )
+        body = request.body(self.model)
         head = (
-            f"POST {parts.path.rstrip('/')}/completions HTTP/1.1\r\nhost: {parts.netloc}\r\n"
+            f"POST {parts.path.rstrip('/')}/{request.endpoint} HTTP/1.1\r\nhost: {parts.netloc}\r\n"
             f"authorization: Bearer {self.key}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         return head.encode() + body
 
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        parts = urlsplit(self.url)
+        secure = parts.scheme == "https"
+        port = parts.port or (443 if secure else 80)
+        return await asyncio.open_connection(
+            parts.hostname, port, limit=2**20, ssl=True if secure else None
+        )
 
-async def complete(server: Server, prompt: list[int], output: int) -> Timing:
-    """Send one completion and read it to its end.
 
-    Raises LoadError on any answer but a whole stream.
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class _Delta(msgspec.Struct):
+    content: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    delta: _Delta | None = None
+
+    @property
+    def has_text(self) -> bool:
+        return bool(self.text or (self.delta and self.delta.content))
+
+
+class _Chunk(msgspec.Struct):
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+
+_decode_chunk = msgspec.json.Decoder(_Chunk).decode
+
+
+async def complete(server: Server, request: Request) -> Timing:
+    """Send one request and read its stream to the end.
+
+    Raises Refused on a status of 400 to 499, LoadError on any other answer that isn't a
+    whole stream.
     """
-    parts = urlsplit(server.url)
-    reader, writer = await asyncio.open_connection(parts.hostname, parts.port or 80, limit=2**20)
+    reader, writer = await server.connect()
     try:
         start = time.perf_counter()
-        writer.write(server.request(prompt, output))
-        status = await reader.readline()
-        while (await reader.readline()).strip():
-            pass
-        if b" 200 " not in status:
-            raise LoadError(f"{status.decode().strip()}: {(await reader.read(2000)).decode()}")
-        return await _read_events(reader, start)
+        writer.write(server.message(request))
+        status = (await reader.readline()).decode().strip()
+        chunked = False
+        while header := (await reader.readline()).strip():
+            chunked |= header.lower().replace(b" ", b"") == b"transfer-encoding:chunked"
+        code = status.partition(" ")[2][:3]
+        if code != "200":
+            kind = Refused if code.startswith("4") else LoadError
+            raise kind(f"{status}: {(await reader.read(2000)).decode(errors='replace')}")
+        return await _read_events(_unchunked(reader) if chunked else reader, start)
+    except (asyncio.IncompleteReadError, ValueError, msgspec.MsgspecError) as error:
+        raise LoadError(f"the stream broke: {error}") from error
     finally:
         writer.close()
 
 
-async def _read_events(reader: asyncio.StreamReader, start: float) -> Timing:
+async def _unchunked(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a body in chunked encoding (RFC 9112, section 7.1)."""
+    rest = b""
+    while size := int((await reader.readline()).partition(b";")[0], 16):
+        rest += (await reader.readexactly(size + 2))[:-2]
+        *lines, rest = rest.split(b"\n")
+        for line in lines:
+            yield line
+
+
+async def _read_events(lines: AsyncIterator[bytes], start: float) -> Timing:
     arrivals: list[float] = []
     usage = _Usage()
-    async for line in reader:
-        if not line.startswith(b"data: "):
+    async for line in lines:
+        if not line.startswith(b"data:"):
             continue
-        if line.startswith(b"data: [DONE]"):
-            tokens = usage.completion_tokens or len(arrivals)
+        now = time.perf_counter()
+        data = line[5:].strip()
+        if data == b"[DONE]":
             return Timing(
                 start=start,
                 arrivals=arrivals,
-                end=time.perf_counter(),
+                end=now,
                 prompt_tokens=usage.prompt_tokens,
-                tokens=tokens,
+                tokens=usage.completion_tokens or len(arrivals),
             )
-        now = time.perf_counter()
-        chunk = _decode_chunk(line[6:])
+        chunk = _decode_chunk(data)
         if chunk.error:
             raise LoadError(bytes(chunk.error).decode())
         if chunk.usage is not None:
             usage = chunk.usage
-        if chunk.choices:
+        if any(choice.has_text for choice in chunk.choices):
             arrivals.append(now)
     raise LoadError("the stream ended without [DONE]")

@@ -20,12 +20,12 @@ async def run(
 ) -> list[Timing]:
     """Every request's timing. `ids`: token ids that prompts may use; `finished` is called
     after each request. Raises LoadError as soon as one request fails."""
-    prompts = iter(workload.prompts(ids, random.Random(seed)))
+    requests = iter(workload.drawn(ids, random.Random(seed)))
     timings: list[Timing] = []
 
     async def stream() -> None:
-        for prompt in prompts:
-            timing = await complete(server, prompt, workload.output)
+        for request in requests:
+            timing = await complete(server, request)
             timings.append(timing)
             finished(timing)
 

@@ -7,10 +7,10 @@ BIN    := $(VENV)/bin
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint format bench sanitize arm clean
+.PHONY: help setup serve test lint format bench bench-peers bench-plots sanitize arm clean
 
 help:  ## what there is to make
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,6 +43,13 @@ format: $(VENV)/.test  ## let ruff rewrite what it can
 
 bench: setup  ## serve the default model and run every workload against it
 	$(BIN)/python bench/run.py
+
+bench-peers: setup  ## set the peers up and run every workload against all of them
+	$(BIN)/python bench/run.py --peers
+
+bench-plots: setup  ## throughput and latency against concurrency, drawn into docs/
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	$(BIN)/python bench/concurrency.py --engines headrace openvino llama.cpp-q4_0
 
 sanitize: $(VENV)/.test  ## native code and its tests under address and undefined-behaviour sanitizers
 	native/sanitize.sh

@@ -18,7 +18,7 @@ WARM_PROMPT, WARM_OUTPUT = 512, 8
 
 
 def measure(engine: Engine, gguf: Path, workload: Workload) -> Report | None:
-    """None if the engine refuses what the workload asks for, such as answers by a schema.
+    """None if the engine refuses to answer by a schema.
 
     Raises LoadError if it fails otherwise, RuntimeError if it does not start.
     """
@@ -28,7 +28,7 @@ def measure(engine: Engine, gguf: Path, workload: Workload) -> Report | None:
             return summarise(asyncio.run(run(workload, server, PROMPT_IDS)))
         except ExceptionGroup as errors:  # of the streams; one says it all
             error = errors.exceptions[0]
-            if isinstance(error, Refused):
+            if isinstance(error, Refused) and workload.schema is not None:
                 return None
             raise error from None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -34,12 +35,12 @@ def bench(
     from rich.progress import Progress
     from rich.table import Table
 
-    from headrace.load.client import LoadError, Server
+    from headrace.load.client import LoadError, Refused, Server
     from headrace.load.report import Report, summarise
     from headrace.load.run import run
     from headrace.load.workload import builtin
 
-    known = builtin()
+    known, ids = builtin(), range(*token_ids)
     chosen = workloads or list(known)
     if unknown := [name for name in chosen if name not in known]:
         raise typer.BadParameter(f"unknown workload {unknown[0]}; there are {', '.join(known)}")
@@ -51,25 +52,27 @@ def bench(
             for name in chosen:
                 workload = known[name]
                 task = progress.add_task(f"{name} {workload.title}", total=workload.requests * runs)
-                for _ in range(runs):
-                    timings = asyncio.run(
-                        run(
-                            workload,
-                            server,
-                            range(*token_ids),
-                            finished=lambda _, task=task: progress.advance(task),  # type: ignore[misc]
-                        )
-                    )
-                    reports[name].append(summarise(timings))
+                advance = partial(progress.advance, task)
+                try:
+                    for _ in range(runs):
+                        going = run(workload, server, ids, finished=lambda _: advance())  # noqa: B023
+                        reports[name].append(summarise(asyncio.run(going)))
+                except* Refused:
+                    if workload.schema is None:
+                        raise
     except* (LoadError, OSError) as errors:
         console.print(f"[red]headrace bench:[/red] {errors.exceptions[0]}")
         sys.exit(1)
 
     table = Table("workload", "out tok/s", "total tok/s", "TTFT p50/p99 ms", "ITL p50/p99 ms")
     for name, each in reports.items():
+        title = f"{name}: {known[name].title}"
+        if not each:
+            table.add_row(title, "not supported yet")
+            continue
         middle = sorted(each, key=lambda report: report.output_rate)[len(each) // 2]
         table.add_row(
-            f"{name}: {known[name].title}",
+            title,
             f"{middle.output_rate:.1f}",
             f"{middle.total_rate:.1f}",
             f"{middle.ttft_p50:.0f} / {middle.ttft_p99:.0f}",

@@ -1,0 +1,71 @@
+"""Throughput and inter-token latency against the number of streams, measured and drawn.
+
+    python bench/concurrency.py --engines headrace openvino llama.cpp-q4_0
+    python bench/concurrency.py --draw        the figures of the last run again
+
+Figures go to bench/out/concurrency.json, pictures to docs/. Needs the extra `bench`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import msgspec
+
+import plots
+from engines import ENGINES
+from headrace.load.report import Report
+from headrace.load.workload import Workload
+from measurement import measure
+from run import OUT, model_path
+
+STREAMS = (1, 2, 4, 8, 16, 32)
+DOCS = Path(__file__).parents[1] / "docs"
+
+Figures = dict[str, dict[int, list[Report]]]
+"""Engine -> streams -> one report a round."""
+
+
+def workload(streams: int) -> Workload:
+    return Workload(
+        title=f"{streams} streams", streams=streams, requests=2 * streams, prompt=256, output=128
+    )
+
+
+def measure_all(gguf: Path, engines: list[str], rounds: int) -> Figures:
+    figures: Figures = {engine: {streams: [] for streams in STREAMS} for engine in engines}
+    for streams in STREAMS:
+        for _ in range(rounds):
+            for engine in engines:
+                report = measure(ENGINES[engine], gguf, workload(streams))
+                assert report is not None, "there is no schema to refuse"
+                figures[engine][streams].append(report)
+                print(f"  {streams} streams {engine}: {report.output_rate:.1f} tok/s", flush=True)
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
+    parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--draw", action="store_true", help="measure nothing")
+    args = parser.parse_args()
+
+    file = OUT / "concurrency.json"
+    if not args.draw:
+        gguf = model_path(args.model)
+        for name in args.engines:
+            ENGINES[name].setup()
+        figures = measure_all(gguf, args.engines, args.rounds)
+        OUT.mkdir(exist_ok=True)
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
+    figures = msgspec.json.decode(file.read_bytes(), type=Figures)
+    plots.draw(figures, "output_rate", "output tokens a second", DOCS / "throughput.png")
+    plots.draw(figures, "itl_p50", "time between tokens, median, ms", DOCS / "itl.png")
+
+
+if __name__ == "__main__":
+    main()

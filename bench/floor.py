@@ -17,7 +17,7 @@ computed once; then all streams decode in step, at the mean length of a sequence
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.load.workload import Workload
@@ -73,6 +73,15 @@ def model_cost(gguf: Path) -> ModelCost:
         kv_heads=program.kv_heads,
         head_dim=program.head_dim,
         attention=tuple(op.window for op in program.ops if isinstance(op, Attention)),
+    )
+
+
+def fastest(one: MachineSpeed, other: MachineSpeed) -> MachineSpeed:
+    """The better of each speed over two measurements of the same machine."""
+    return replace(
+        one,
+        bytes_per_second=max(one.bytes_per_second, other.bytes_per_second),
+        products_per_second=max(one.products_per_second, other.products_per_second),
     )
 
 

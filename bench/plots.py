@@ -11,7 +11,7 @@ from headrace.load.report import Report
 from table import OURS, median
 
 matplotlib.use("agg")
-import matplotlib.pyplot as plt  # noqa: E402 - after the backend is chosen
+import matplotlib.pyplot as plt
 
 COLOURS = ("#0b6e99", "#c2571a", "#7a8a2b", "#7b5ea7", "#6b6b6b")
 

@@ -21,7 +21,7 @@ import msgspec
 import table
 from engines import ENGINES
 from engines.engine import THREADS
-from floor import Floor, floor, model_cost
+from floor import Floor, fastest, floor, model_cost
 from headrace.load.report import Report
 from headrace.load.workload import Workload, builtin
 from headrace.models.catalogue import Catalogue
@@ -40,7 +40,7 @@ class Run(msgspec.Struct, kw_only=True):
     processor: str
     machine: MachineSpeed
     versions: dict[str, str]
-    floors: dict[str, Floor]
+    floors: dict[str, Floor] = {}
     results: dict[str, dict[str, list[Report]]] = {}
 
     def save(self, path: Path) -> None:
@@ -62,27 +62,33 @@ def processor() -> str:
     return platform.machine()
 
 
-def plan(gguf: Path, engines: list[str], workloads: dict[str, Workload]) -> Run:
+def prepare(gguf: Path, engines: list[str]) -> Run:
     """Sets the engines up and measures the machine."""
     for name in engines:
         ENGINES[name].setup()
         ENGINES[name].prepare(gguf)
-    machine, cost = measure_speed(THREADS), model_cost(gguf)
     return Run(
         model=gguf.name,
         platform=platform.platform(),
         processor=processor(),
-        machine=machine,
+        machine=measure_speed(THREADS),
         versions={name: ENGINES[name].version() for name in engines},
-        floors={n: floor(cost, machine, w) for n, w in workloads.items() if not w.question},
     )
 
 
 def measure_all(run: Run, gguf: Path, workloads: dict[str, Workload], rounds: int) -> None:
-    """Fills run.results."""
+    """Fills run.results and run.floors. The machine is measured again before each workload, and
+    its best counts: a floor must not sink because a neighbour was busy."""
+    cost = model_cost(gguf)
     for name, workload in workloads.items():
         each: dict[str, list[Report]] = {engine: [] for engine in run.versions}
         run.results[name] = each
+        run.machine = fastest(run.machine, measure_speed(THREADS))
+        run.floors = {
+            name: floor(cost, run.machine, workloads[name])
+            for name in run.results
+            if not workloads[name].question
+        }
         for _ in range(rounds):
             for engine, reports in each.items():
                 report = measure(ENGINES[engine], gguf, workload)
@@ -127,7 +133,7 @@ def main() -> None:
             for name, w in workloads.items()
         }
     gguf = model_path(args.model)
-    run = plan(gguf, args.engines, workloads)
+    run = prepare(gguf, args.engines)
     measure_all(run, gguf, workloads, args.rounds)
     describe(run, args.rounds)
     for line in table.lines(known, run.results, run.floors):

@@ -30,6 +30,11 @@ def free_port() -> int:
     return port
 
 
+def cache_name(gguf: Path) -> str:
+    """Of what is made from a model; installed models all have the same file name."""
+    return f"{gguf.stem}-{gguf.stat().st_size}"
+
+
 class Engine(ABC):
     """Something that serves a GGUF over OpenAI's API."""
 
@@ -70,7 +75,7 @@ class Engine(ABC):
             )
             try:
                 self._await_ready(process, port, log)
-                yield Server(url=f"http://127.0.0.1:{port}/v1", model=gguf.stem, key=KEY)
+                yield Server(url=f"http://127.0.0.1:{port}/v1", model=model.stem, key=KEY)
             finally:
                 process.terminate()
                 try:

@@ -7,7 +7,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-from engines.engine import PEERS, THREADS, Engine
+from engines.engine import PEERS, THREADS, Engine, cache_name
 from headrace.load.workload import Workload
 
 ROOT = PEERS / "llama.cpp"
@@ -51,7 +51,7 @@ class LlamaCppQ4(LlamaCpp):
 def requantised(gguf: Path) -> Path:
     """The model with every matrix in Q4_0; made the first time."""
     LlamaCpp().setup()
-    file = ROOT / "models" / f"{gguf.stem}-q4_0.gguf"
+    file = ROOT / "models" / f"{cache_name(gguf)}-q4_0.gguf"
     if not file.exists():
         file.parent.mkdir(exist_ok=True)
         partial = file.with_suffix(".partial")

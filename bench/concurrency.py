@@ -27,18 +27,19 @@ Figures = dict[str, dict[int, list[Report]]]
 """Engine -> streams -> one report a round."""
 
 
-def workload(streams: int) -> Workload:
-    return Workload(
-        title=f"{streams} streams", streams=streams, requests=2 * streams, prompt=256, output=128
-    )
+def workload(streams: int, waves: int) -> Workload:
+    title, requests = f"{streams} streams", waves * streams
+    return Workload(title=title, streams=streams, requests=requests, prompt=256, output=128)
 
 
-def measure_all(gguf: Path, engines: list[str], rounds: int) -> Figures:
-    figures: Figures = {engine: {streams: [] for streams in STREAMS} for engine in engines}
-    for streams in STREAMS:
+def measure_all(
+    gguf: Path, engines: list[str], levels: list[int], rounds: int, waves: int
+) -> Figures:
+    figures: Figures = {engine: {streams: [] for streams in levels} for engine in engines}
+    for streams in levels:
         for _ in range(rounds):
             for engine in engines:
-                report = measure(ENGINES[engine], gguf, workload(streams))
+                report = measure(ENGINES[engine], gguf, workload(streams, waves))
                 assert report is not None, "there is no schema to refuse"
                 figures[engine][streams].append(report)
                 print(f"  {streams} streams {engine}: {report.output_rate:.1f} tok/s", flush=True)
@@ -50,7 +51,9 @@ def main() -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
     parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
+    parser.add_argument("--streams", nargs="+", type=int, default=list(STREAMS))
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--waves", type=int, default=2, help="requests of each stream")
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     args = parser.parse_args()
 
@@ -59,7 +62,7 @@ def main() -> None:
         gguf = model_path(args.model)
         for name in args.engines:
             ENGINES[name].setup()
-        figures = measure_all(gguf, args.engines, args.rounds)
+        figures = measure_all(gguf, args.engines, args.streams, args.rounds, args.waves)
         OUT.mkdir(exist_ok=True)
         file.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
     figures = msgspec.json.decode(file.read_bytes(), type=Figures)

@@ -17,7 +17,7 @@ computed once; then all streams decode in step, at the mean length of a sequence
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from headrace.load.workload import Workload
@@ -78,11 +78,9 @@ def model_cost(gguf: Path) -> ModelCost:
 
 def fastest(one: MachineSpeed, other: MachineSpeed) -> MachineSpeed:
     """The better of each speed over two measurements of the same machine."""
-    return replace(
-        one,
-        bytes_per_second=max(one.bytes_per_second, other.bytes_per_second),
-        products_per_second=max(one.products_per_second, other.products_per_second),
-    )
+    speeds = [field.name for field in fields(MachineSpeed) if field.name.endswith("_per_second")]
+    best = {name: max(getattr(one, name), getattr(other, name)) for name in speeds}
+    return replace(one, **best)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,19 @@ from headrace.load.workload import Workload, builtin
 from headrace.ops.cpu import MachineSpeed
 from tests.models import tiny
 
-MACHINE = MachineSpeed("any", 1, bytes_per_second=1000.0, products_per_second=1e6)
+
+def machine_of(bandwidth: float, products: float) -> MachineSpeed:
+    return MachineSpeed(
+        isa="any",
+        threads=1,
+        bytes_per_second=bandwidth,
+        products_per_second=products,
+        kernel_products_per_second=products / 2,
+        floats_per_second=products / 4,
+    )
+
+
+MACHINE = machine_of(1000.0, 1e6)
 """A byte costs as much as a thousand products."""
 MODEL = ModelCost(
     products=10_000,
@@ -51,7 +63,7 @@ def test_one_stream_is_bound_by_memory() -> None:
 
 
 def test_many_streams_are_bound_by_products() -> None:
-    machine = MachineSpeed("any", 1, bytes_per_second=1e6, products_per_second=1e6)
+    machine = machine_of(1e6, 1e6)
     one = 12_000 + 128 * 20
     assert decode_seconds(MODEL, machine, 32, 10) == 32 * one / 1e6
 
@@ -63,7 +75,7 @@ def test_a_shared_prefix_is_read_once_for_all_streams() -> None:
 
 
 def test_a_prompt_pays_for_the_logits_of_one_row() -> None:
-    machine = MachineSpeed("any", 1, bytes_per_second=1e9, products_per_second=1e6)
+    machine = machine_of(1e9, 1e6)
     seen = 100 * (128 * 50.5 + 128 * 16)
     assert prefill_seconds(MODEL, machine, 100) == pytest.approx(
         (100 * 10_000 + seen + 2_000) / 1e6
@@ -82,13 +94,13 @@ def test_a_workload_is_its_prompts_and_its_steps() -> None:
 def test_a_shared_prefix_is_computed_once() -> None:
     apart = Workload(title="", streams=2, requests=6, prompt=30, output=5)
     shared = Workload(title="", streams=2, requests=6, prompt=10, shared=20, output=5)
-    machine = MachineSpeed("any", 1, bytes_per_second=1e9, products_per_second=1e6)
+    machine = machine_of(1e9, 1e6)
     assert floor(MODEL, machine, shared).output_rate > floor(MODEL, machine, apart).output_rate
 
 
 def test_the_machine_is_as_fast_as_its_best_measurement() -> None:
-    best = fastest(MachineSpeed("any", 1, 5.0, 2.0), MachineSpeed("any", 1, 4.0, 3.0))
-    assert best == MachineSpeed("any", 1, 5.0, 3.0)
+    best = fastest(machine_of(5.0, 2.0), machine_of(4.0, 3.0))
+    assert best == machine_of(5.0, 3.0)
 
 
 def test_a_chat_has_no_floor() -> None:

@@ -35,7 +35,7 @@ from headrace.ops.program import (
     RotaryKV,
     SelectRows,
 )
-from headrace.ops.weights import GroupedWeight, WeightSource
+from headrace.ops.weights import GroupedWeight, Multiples, Numbers, WeightSource
 
 
 def available_isas() -> list[str]:
@@ -146,6 +146,12 @@ def _adjustments(changes: Adjustments | None) -> _native.Adjustments | None:
     return _native.Adjustments(changes.row, changes.token, changes.divide, changes.add)
 
 
+def _numbers(numbers: Numbers) -> _native.Numbers:
+    if isinstance(numbers, Multiples):
+        return _native.Numbers(numbers.unit.view(np.uint16), numbers.count)
+    return _native.Numbers(numbers)
+
+
 class _Lowering:
     """Hands a program's weights and operations to native code."""
 
@@ -158,7 +164,12 @@ class _Lowering:
         for name, weight in load_weights(program, weights):
             if isinstance(weight, GroupedWeight):
                 self._matrices[name] = machine.grouped(
-                    weight.bits, weight.group, weight.codes, weight.scale, weight.minimum
+                    weight.bits,
+                    weight.group,
+                    weight.codes,
+                    _numbers(weight.scale),
+                    None if weight.minimum is None else _numbers(weight.minimum),
+                    weight.zero,
                 )
             elif weight.values.ndim == 2:
                 self._matrices[name] = machine.dense(weight.values)

@@ -111,6 +111,16 @@ class GgufFile:
         tensor = self.tensors[name]
         return np.frombuffer(self._mapped, np.uint8, tensor.size, tensor.start)
 
+    def release(self, name: str) -> None:
+        """Takes the tensor's pages out of this process's memory. Views stay valid: what they
+        need is read again.
+        """
+        tensor = self.tensors[name]
+        start = -(-tensor.start // mmap.PAGESIZE) * mmap.PAGESIZE
+        size = (tensor.start + tensor.size - start) // mmap.PAGESIZE * mmap.PAGESIZE
+        if size > 0:
+            self._mapped.madvise(mmap.MADV_DONTNEED, start, size)
+
 
 def read_gguf(path: Path) -> GgufFile:
     """Map the file and read all but its tensor data.

@@ -45,9 +45,12 @@ class GgufWeights:
         """Raises KeyError if the file has no such tensor, ModelFileError on broken values."""
         tensor = self._file.tensors[name]
         try:
-            return decode(tensor.type, tensor.shape, self._file.raw(name))
+            weight = decode(tensor.type, tensor.shape, self._file.raw(name))
         except ValueError as error:
             raise ModelFileError(self._file.path, f"tensor {name!r} {error}") from error
+        # Or the process would seem to hold the file beside what was made of it.
+        self._file.release(name)
+        return weight
 
 
 def open_model(path: Path) -> Model:

@@ -129,7 +129,7 @@ def to_w8(values: Floats) -> Weight:
     scale = (np.abs(grouped).max(axis=2) / 127).astype(np.float16).astype(np.float32)
     inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
     codes = np.clip(np.rint(grouped * inverse[..., None]) + 128, 0, 255).astype(np.uint8)
-    return GroupedWeight(8, 32, codes.reshape(n, k), scale, scale * np.float32(-128))
+    return GroupedWeight(8, 32, codes.reshape(n, k), scale, zero=128)
 
 
 def to_bf16(values: Floats) -> Weight:

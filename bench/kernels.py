@@ -101,11 +101,10 @@ class Weights:
         codes = self._random.integers(0, 1 << bits, (n, k), np.uint8)
         scale = self._random.uniform(0.001, 0.01, groups).astype(np.float16).astype(np.float32)
         # As Q4_1 and Q8_0: minima of their own, or none.
-        minimum = (-8 if bits == 4 else -128) * scale
         if bits == 4:
-            minimum = minimum.astype(np.float16).astype(np.float32) - np.float32(0.5)
-            minimum = minimum.astype(np.float16).astype(np.float32)
-        return GroupedWeight(4 if bits == 4 else 8, 32, codes, scale, minimum)
+            minimum = (-8 * scale - np.float32(0.5)).astype(np.float16).astype(np.float32)
+            return GroupedWeight(4, 32, codes, scale, minimum)
+        return GroupedWeight(8, 32, codes, scale, zero=128)
 
 
 def program(

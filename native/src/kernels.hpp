@@ -90,8 +90,10 @@ struct AttentionOutput {
 struct Kernels {
     const char* name;
 
-    // Rows first .. last of the product, panels first .. last.
-    void (*linear)(const Matrix&, int first_panel, int last_panel, const Quantised&, int rows, const Output&);
+    // Panels first .. last of the product.
+    std::int64_t (*linear_workspace)(const Matrix&);  // floats
+    void (*linear)(const Matrix&, int first_panel, int last_panel, const Quantised&, int rows, float* workspace,
+                   const Output&);
     void (*dense)(const Matrix&, int first_panel, int last_panel, const float* x, std::int64_t stride, int rows,
                   const Output&);
     // One row.

@@ -59,6 +59,18 @@ const Kernels& kernels_named(const std::string& name) {
     throw std::invalid_argument("this machine or build has no instruction set '" + name + "'");
 }
 
+// A number for each group: values, or units and counts of them.
+struct NumberArrays {
+    std::optional<Grid<float>> values;
+    std::optional<Grid<std::uint16_t>> units;
+    std::optional<Grid<std::int8_t>> counts;
+
+    NumberSource source() const {
+        if (values) return {values->data(), nullptr, nullptr};
+        return {nullptr, units->data(), counts->data()};
+    }
+};
+
 // Owns what the parts of one loaded program share: threads, memory, kernels.
 class Machine {
 public:
@@ -71,9 +83,11 @@ public:
     const std::shared_ptr<Team>& team() const { return team_; }
     const std::shared_ptr<Arena>& arena() const { return arena_; }
 
-    std::shared_ptr<PackedMatrix> grouped(int bits, int group, const Grid<std::uint8_t>& codes, const Grid<float>& scale,
-                                          const Grid<float>& minimum) {
-        const GroupedSource source = {bits, group, int(codes.shape(0)), int(codes.shape(1)), codes.data(), scale.data(), minimum.data()};
+    std::shared_ptr<PackedMatrix> grouped(int bits, int group, const Grid<std::uint8_t>& codes, const NumberArrays& scale,
+                                          const NumberArrays* minimum, int zero) {
+        const NumberSource minima = minimum ? minimum->source() : NumberSource{};
+        const GroupedSource source = {bits, group, int(codes.shape(0)), int(codes.shape(1)), codes.data(), scale.source(),
+                                      minimum ? &minima : nullptr, zero};
         const nb::gil_scoped_release released;
         return std::make_shared<PackedMatrix>(arena_, *team_, source);
     }
@@ -194,6 +208,12 @@ NB_MODULE(_native, m) {
 
     nb::class_<PackedMatrix>(m, "Matrix").def_prop_ro("bytes", &PackedMatrix::bytes);
 
+    nb::class_<NumberArrays>(m, "Numbers")
+        .def("__init__", [](NumberArrays* self, Grid<float> values) { new (self) NumberArrays{std::move(values), {}, {}}; })
+        .def("__init__", [](NumberArrays* self, Grid<std::uint16_t> units, Grid<std::int8_t> counts) {
+            new (self) NumberArrays{{}, std::move(units), std::move(counts)};
+        });
+
     nb::class_<AdjustmentColumns>(m, "Adjustments")
         .def("__init__", [](AdjustmentColumns* self, Vector<std::int32_t> row, Vector<std::int32_t> token,
                             Vector<float> divide, Vector<float> add) {
@@ -202,7 +222,7 @@ NB_MODULE(_native, m) {
 
     nb::class_<Machine>(m, "Machine")
         .def(nb::init<const std::string&, int>(), "isa"_a, "threads"_a)
-        .def("grouped", &Machine::grouped, "bits"_a, "group"_a, "codes"_a, "scale"_a, "minimum"_a)
+        .def("grouped", &Machine::grouped, "bits"_a, "group"_a, "codes"_a, "scale"_a, "minimum"_a.none(), "zero"_a)
         .def("dense", &Machine::dense, "values"_a)
         .def("bandwidth", &Machine::bandwidth, "bytes"_a, "Bytes read a second, of so many.")
         .def("products", &Machine::products, "Integer multiply-adds a second of the matrix kernel.")

@@ -1,9 +1,10 @@
 #include "packing.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 #include "half.hpp"
 
@@ -27,18 +28,6 @@ bool all(Team& team, std::size_t count, Holds holds) {
     return good;
 }
 
-// The code that stands for 0 if that is one number for the whole matrix, else -1.
-int common_zero(Team& team, const GroupedSource& source, std::size_t groups) {
-    std::size_t i = 0;
-    while (i < groups && source.scale[i] == 0) ++i;
-    const float zero = i < groups ? -source.minimum[i] / source.scale[i] : 0;
-    if (!(zero >= 0 && zero <= 255 && zero == std::floor(zero))) return -1;
-    const bool common = all(team, groups, [&](std::size_t g) {
-        return source.minimum[g] == -zero * source.scale[g];
-    });
-    return common ? int(zero) : -1;
-}
-
 void put(std::uint8_t* at, std::size_t index, float value, bool half) {
     if (half) {
         const std::uint16_t bits = float_to_half(value);
@@ -59,32 +48,68 @@ float get(const std::uint8_t* at, std::size_t index, bool half) {
     return value;
 }
 
-// Codes of one panel: `vectors[j]` of a group of 32 columns is four columns of each output.
-void pack_codes(const GroupedSource& source, const Matrix& m, int panel, std::uint8_t* to) {
-    for (int c = 0; c < source.k; c += kGroup, to += m.stride()) {
-        std::uint8_t vectors[8][64] = {};
-        for (int lane = 0; lane < kPanel && panel * kPanel + lane < source.n; ++lane) {
-            const std::uint8_t* row = source.codes + std::size_t(panel * kPanel + lane) * std::size_t(source.k) + c;
-            for (int j = 0; j < 8; ++j) std::memcpy(vectors[j] + 4 * lane, row + 4 * j, 4);
-        }
-        if (m.format != Format::kW4) {
-            std::memcpy(to, vectors, sizeof vectors);
-            continue;
-        }
-        for (int j = 0; j < 4; ++j)
-            for (int i = 0; i < 64; ++i)
-                to[64 * j + i] = std::uint8_t((vectors[j][i] & 0x0f) | vectors[j + 4][i] << 4);
+// Codes of 32 columns of one panel, from column c.
+void pack_codes(const GroupedSource& source, int bits, int panel, int c, std::uint8_t* to) {
+    std::uint8_t vectors[8][64] = {};
+    for (int lane = 0; lane < kPanel && panel * kPanel + lane < source.n; ++lane) {
+        const std::uint8_t* row = source.codes + std::size_t(panel * kPanel + lane) * std::size_t(source.k) + c;
+        for (int j = 0; j < 8; ++j) std::memcpy(vectors[j] + 4 * lane, row + 4 * j, 4);
+    }
+    if (bits == 8) {
+        std::memcpy(to, vectors, sizeof vectors);
+        return;
+    }
+    for (int j = 0; j < 4; ++j, to += 64)
+        for (int i = 0; i < 64; ++i) to[i] = std::uint8_t((vectors[j][i] & 0x0f) | vectors[j + 4][i] << 4);
+    const int high = bits - 4, vectors_a_plane = high == 1 ? 8 : 4;
+    for (int j = 0; high > 0 && j < 8; ++j) {
+        std::uint8_t* plane = to + j / vectors_a_plane * 64;
+        if (j % vectors_a_plane == 0) std::memset(plane, 0, 64);
+        for (int i = 0; i < 64; ++i) plane[i] = std::uint8_t(plane[i] | vectors[j][i] >> 4 << j % vectors_a_plane * high);
     }
 }
 
-// Scales or minima of one panel; `to` is where those of the first group go.
-void pack_numbers(const float* values, const Matrix& m, int panel, std::uint8_t* to) {
-    const int groups = m.k / m.group(), parts = kGroup / m.group();
+int unpack_code(const std::uint8_t* stride, int bits, int lane, int column) {
+    const int j = column / 4, byte = 4 * lane + column % 4;
+    if (bits == 8) return stride[j * 64 + byte];
+    const int both = stride[j % 4 * 64 + byte], low = j < 4 ? both & 0x0f : both >> 4;
+    if (bits == 5) return low | (stride[256 + byte] >> j & 1) << 4;
+    if (bits == 6) return low | (stride[256 + j / 4 * 64 + byte] >> j % 4 * 2 & 3) << 4;
+    return low;
+}
+
+// How numbers are kept without loss.
+Numbers kept_as(Team& team, const NumberSource& source, std::size_t count) {
+    if (!source.values) return Numbers::kMultiple;
+    return all(team, count, [&](std::size_t i) { return is_half(source.values[i]); }) ? Numbers::kHalf : Numbers::kFloat;
+}
+
+// One kind of numbers of a panel: 0 scales, 1 minima.
+void pack_numbers(const NumberSource& source, const Matrix& m, int kind, int panel, std::uint8_t* to) {
+    const Layout& l = m.layout;
+    const int groups = m.k / l.group, blocks = m.k / kBlockColumns;
     for (int lane = 0; lane < kPanel && panel * kPanel + lane < m.n; ++lane) {
-        const float* row = values + std::size_t(panel * kPanel + lane) * std::size_t(groups);
-        for (int g = 0; g < groups; ++g)
-            put(to + std::size_t(g / parts) * m.stride(), std::size_t(g % parts * kPanel + lane), row[g], m.half_scales);
+        const std::size_t row = std::size_t(panel * kPanel + lane);
+        for (int g = 0; g < groups; ++g) {
+            const int part = g % l.parts();
+            std::uint8_t* at = to + l.stride_at(g * l.group) + (kind == 0 ? l.scale_at(part) : l.minimum_at(part));
+            const std::size_t index = row * std::size_t(groups) + std::size_t(g);
+            if (l.numbers == Numbers::kMultiple) at[lane] = std::uint8_t(source.counts[index]);
+            else put(at, std::size_t(lane), source.values[index], l.numbers == Numbers::kHalf);
+        }
+        for (int b = 0; l.numbers == Numbers::kMultiple && b < blocks; ++b)
+            std::memcpy(to + l.block_at(b * kBlockColumns) + kind * unit_bytes(l.numbers) + 2 * lane,
+                        source.units + row * std::size_t(blocks) + std::size_t(b), 2);
     }
+}
+
+float unpack_number(const Layout& l, const std::uint8_t* at, const std::uint8_t* units, int lane) {
+    if (l.numbers != Numbers::kMultiple) return get(at, std::size_t(lane), l.numbers == Numbers::kHalf);
+    return get(units, std::size_t(lane), true) * float(std::int8_t(at[lane]));
+}
+
+void require(bool fits, const char* what) {
+    if (!fits) throw std::invalid_argument(what);
 }
 
 std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; }
@@ -93,32 +118,37 @@ std::size_t aligned(std::size_t size) { return (size + 63) / 64 * 64; }
 
 PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const GroupedSource& source)
     : arena_(std::move(arena)) {
-    const bool nibbles = source.bits == 4 && source.group == 32;
-    const int groups = source.k / source.group;
-    const std::size_t count = std::size_t(source.n) * std::size_t(groups);
-    const int zero = common_zero(team, source, count);
-    const bool minima = zero < 0;
-    const bool half = all(team, count, [&](std::size_t g) {
-        return is_half(source.scale[g]) && (!minima || is_half(source.minimum[g]));
-    });
+    require(source.bits == 4 || source.bits == 5 || source.bits == 6 || source.bits == 8, "codes have 4, 5, 6 or 8 bits");
+    require(source.group == 16 || source.group == 32, "groups have 16 or 32 columns");
+    require(source.k % kGroup == 0, "grouped weights have a multiple of 32 columns");
+    const std::size_t count = std::size_t(source.n) * std::size_t(source.k / source.group);
+    Numbers numbers = kept_as(team, source.scale, count);
+    if (source.minimum) {
+        const Numbers minima = kept_as(team, *source.minimum, count);
+        require((numbers == Numbers::kMultiple) == (minima == Numbers::kMultiple),
+                "either both scales and minima are multiples, or neither");
+        numbers = std::max(numbers, minima);  // floats hold what half floats do
+    }
+    require(numbers != Numbers::kMultiple || source.k % kBlockColumns == 0, "multiples need a multiple of 256 columns");
     view_ = {
-        .format = nibbles ? Format::kW4 : source.group == 16 ? Format::kW8Half : Format::kW8,
-        .half_scales = half,
-        .minima = minima,
-        .zero = minima ? 0 : zero,
+        .format = Format::kGrouped,
+        .layout = {source.bits, source.group, numbers, source.minimum != nullptr},
+        .zero = source.minimum ? 0 : source.zero,
         .n = source.n,
         .k = source.k,
         .panel_bytes = 0,
         .data = nullptr,
     };
-    view_.panel_bytes = aligned(view_.stride() * std::size_t(source.k / kGroup));
+    const Layout& l = view_.layout;
+    const int whole = source.k / kBlockColumns * kBlockColumns;
+    view_.panel_bytes = aligned(l.block_at(whole) + std::size_t((source.k - whole) / kGroup * l.stride()));
     std::uint8_t* data = arena_->allocate<std::uint8_t>(bytes());
     view_.data = data;
     team.run(view_.panels(), [&](int, int p) {
         std::uint8_t* panel = data + std::size_t(p) * view_.panel_bytes;
-        pack_codes(source, view_, p, panel);
-        pack_numbers(source.scale, view_, p, panel + view_.code_bytes());
-        if (minima) pack_numbers(source.minimum, view_, p, panel + view_.code_bytes() + view_.number_bytes());
+        for (int c = 0; c < source.k; c += kGroup) pack_codes(source, l.bits, p, c, panel + l.stride_at(c));
+        pack_numbers(source.scale, view_, 0, p, panel);
+        if (source.minimum) pack_numbers(*source.minimum, view_, 1, p, panel);
     });
 }
 
@@ -130,8 +160,7 @@ PackedMatrix::PackedMatrix(std::shared_ptr<Arena> arena, Team& team, const Dense
     const std::size_t width = bfloat || half ? 2 : 4;
     view_ = {
         .format = bfloat ? Format::kBF16 : half ? Format::kF16 : Format::kF32,
-        .half_scales = false,
-        .minima = false,
+        .layout = {},
         .zero = 0,
         .n = source.n,
         .k = source.k,
@@ -176,23 +205,16 @@ void PackedMatrix::row(int row, float factor, float* out) const {
         }
         return;
     }
-    for (int c = 0; c < m.k; c += 4) {
-        const std::uint8_t* codes = panel + std::size_t(c / kGroup) * m.stride();
-        const std::uint8_t* numbers = codes + m.code_bytes();
-        const std::size_t at = std::size_t(c % kGroup / m.group() * kPanel + lane);
-        const float scale = get(numbers, at, m.half_scales);
-        const float minimum = m.minima ? get(numbers + m.number_bytes(), at, m.half_scales) : -float(m.zero) * scale;
-        const int vector = c / 4 % 8;
-        for (int i = 0; i < 4; ++i) {
-            int code;
-            if (m.format == Format::kW4) {
-                const int both = codes[vector % 4 * 64 + 4 * lane + i];
-                code = vector < 4 ? both & 0x0f : both >> 4;
-            } else {
-                code = codes[vector * 64 + 4 * lane + i];
-            }
-            out[c + i] = (scale * float(code) + minimum) * factor;
-        }
+    const Layout& l = m.layout;
+    for (int c = 0; c < m.k; c += l.group) {
+        const std::uint8_t *block = panel + l.block_at(c), *stride = panel + l.stride_at(c);
+        const int first = c % kGroup, part = first / l.group;
+        const float scale = unpack_number(l, stride + l.scale_at(part), block, lane);
+        const float minimum = l.minima
+            ? unpack_number(l, stride + l.minimum_at(part), block + unit_bytes(l.numbers), lane)
+            : -float(m.zero) * scale;
+        for (int i = 0; i < l.group; ++i)
+            out[c + i] = (scale * float(unpack_code(stride, l.bits, lane, first + i)) + minimum) * factor;
     }
 }
 

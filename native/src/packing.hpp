@@ -10,12 +10,23 @@
 
 namespace headrace {
 
-// weight[n][k] = scale[n][g] * codes[n][k] + minimum[n][g]; codes below 2**bits.
+// A number for each group of a matrix, [n][k / group]: values, or counts[n][k / group] times
+// units[n][k / 256] in half precision.
+struct NumberSource {
+    const float* values;  // or null
+    const std::uint16_t* units;
+    const std::int8_t* counts;
+};
+
+// weight[n][k] = scale[n][g] * (codes[n][k] - zero) or, with minima, scale[n][g] * codes[n][k] +
+// minimum[n][g]; codes below 2**bits.
 struct GroupedSource {
-    int bits, group;  // 4 or 8; 16 or 32
+    int bits, group;  // 4, 5, 6 or 8; 16 or 32
     int n, k;
     const std::uint8_t* codes;
-    const float *scale, *minimum;
+    NumberSource scale;
+    const NumberSource* minimum;  // or null
+    int zero;                     // where there are no minima
 };
 
 struct DenseSource {

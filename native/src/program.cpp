@@ -228,27 +228,30 @@ public:
     Linear(const Kernels& kernels, Rows rows, const Buffer& x, std::vector<Part> parts, int threads)
         : kernels_(kernels), rows_(rows), x_(x), parts_(std::move(parts)) {
         for (const Part& part : parts_) panels_ += part.weight->view().panels();
-        // Enough tasks that nobody waits long for the last, each worth its claim.
-        chunk_ = std::clamp(panels_ / (threads * 12), 1, 16);
+        // Guided self-scheduling (Polychronopoulos and Kuck, 1987): long tasks stream from memory
+        // without a new start, and nobody waits long for the short last ones.
+        for (int first = 0; first < panels_; first += std::max(1, (panels_ - first) / (threads * 4)))
+            starts_.push_back(first);
+        starts_.push_back(panels_);
     }
     int tasks(const Step& step) const override {
-        return step.rows(rows_) == 0 ? 0 : (panels_ + chunk_ - 1) / chunk_;
+        return step.rows(rows_) == 0 ? 0 : int(starts_.size()) - 1;
     }
-    void run(const Step& step, int task, float*) const override {
-        int first = task * chunk_, last = std::min(panels_, first + chunk_);
+    void run(const Step& step, int task, float* scratch) const override {
+        int first = starts_[std::size_t(task)], last = starts_[std::size_t(task) + 1];
         for (const Part& part : parts_) {
             const int count = part.weight->view().panels();
-            if (first < count && last > 0) multiply(step, part, std::max(first, 0), std::min(last, count));
+            if (first < count && last > 0) multiply(step, part, std::max(first, 0), std::min(last, count), scratch);
             first -= count;
             last -= count;
         }
     }
 
 private:
-    void multiply(const Step& step, const Part& part, int first, int last) const {
+    void multiply(const Step& step, const Part& part, int first, int last, float* scratch) const {
         const Matrix& m = part.weight->view();
         const Output out = {part.out.data, part.out.width, part.bias.empty() ? nullptr : part.bias.data(), part.accumulate};
-        if (m.grouped()) kernels_.linear(m, first, last, x_.quantised, step.rows(rows_), out);
+        if (m.grouped()) kernels_.linear(m, first, last, x_.quantised, step.rows(rows_), scratch, out);
         else kernels_.dense(m, first, last, x_.data, x_.width, step.rows(rows_), out);
     }
 
@@ -256,7 +259,8 @@ private:
     Rows rows_;
     const Buffer& x_;
     std::vector<Part> parts_;
-    int panels_ = 0, chunk_;
+    int panels_ = 0;
+    std::vector<int> starts_;  // first panels of the tasks, and where the last one ends
 };
 
 class Attention final : public Region {
@@ -404,6 +408,7 @@ void Plan::linear(int x, std::vector<ProjectionSpec> projections) {
         require(p.bias.empty() || int(p.bias.size()) == m.n, "a bias does not fit its projection");
         require(&out != &input, "a projection cannot overwrite its input");
         if (p.accumulate) same_rows(out, input);
+        scratch_ = std::max(scratch_, std::size_t(kernels_.linear_workspace(m)));
         grouped = grouped || m.grouped();
         out.rows = input.rows;
         out.quantised = false;
@@ -470,6 +475,7 @@ void Plan::logits(int x, std::shared_ptr<PackedMatrix> weight, float softcap) {
     logits_ = std::make_unique<Buffer>();
     logits_->width = weight->view().n;
     if (weight->view().grouped()) quantise(input);
+    scratch_ = std::max(scratch_, std::size_t(kernels_.linear_workspace(weight->view())));
     std::vector<Linear::Part> parts;
     parts.push_back({*logits_, std::move(weight), {}, false});
     regions_.push_back(std::make_unique<Linear>(kernels_, input.rows, input.buffer, std::move(parts), threads_));

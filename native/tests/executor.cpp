@@ -27,12 +27,12 @@ public:
 
 private:
     std::shared_ptr<PackedMatrix> matrix(int n, int k) {
-        const std::vector<GroupedKind> kinds = grouped_kinds();
+        const std::vector<GroupedKind> kinds = grouped_kinds(k);
         const std::size_t turn = made_++ % (kinds.size() + 3);
         if (turn < kinds.size()) {
             GroupedWeights weights(random_, kinds[turn], n, k);
-            for (float& x : weights.scale) x *= 0.125f;
-            for (float& x : weights.minimum) x *= 0.125f;
+            weights.scale.multiply(0.125f);
+            weights.minimum.multiply(0.125f);
             return std::make_shared<PackedMatrix>(arena_, *team_, weights.source());
         }
         const auto format = Format(int(Format::kF32) + int(turn - kinds.size()));

@@ -1,5 +1,6 @@
 // Packed matrices and their products, against a plain loop in double precision.
 #include <algorithm>
+#include <stdexcept>
 
 #include "check.hpp"
 #include "weights.hpp"
@@ -15,7 +16,9 @@ using Product = void (*)(const Kernels&, const Matrix&, int first, int last, con
 
 void grouped_product(const Kernels& kernels, const Matrix& m, int first, int last, const float*, QuantisedRows* x,
                      int row, int rows, const Output& out) {
-    kernels.linear(m, first, last, x->view().row(row), rows, out);
+    // Exactly as much room as is asked for, and with nothing useful in it.
+    std::vector<float> workspace(std::size_t(kernels.linear_workspace(m)), NAN);
+    kernels.linear(m, first, last, x->view().row(row), rows, workspace.data(), out);
 }
 void dense_product(const Kernels& kernels, const Matrix& m, int first, int last, const float* x, QuantisedRows*,
                    int row, int rows, const Output& out) {
@@ -79,26 +82,36 @@ void check_products(Product product, const Matrix& m, const std::vector<float>& 
 
 }  // namespace
 
+namespace {
+
+void check_grouped(Random& random, Team& team, GroupedKind kind, int n, int k, int rows) {
+    const GroupedWeights weights(random, kind, n, k);
+    const PackedMatrix packed(std::make_shared<Arena>(), team, weights.source());
+    const std::vector<float> x = random.numbers(std::size_t(rows * k), 2);
+    const QuantisedRows quantised(*instruction_sets().front(), x, rows);
+    const Expected right = expected(
+        rows, n, k, [&](std::size_t i) { return weights.value(i); }, [&](std::size_t i) { return quantised.value(i); });
+    std::vector<float> bits;
+    for (const Kernels* kernels : instruction_sets())
+        check_products(grouped_product, packed.view(), x, rows, right, 4e-6, bits, *kernels);
+}
+
+}  // namespace
+
 TEST(linear_grouped) {
     Random random(1);
     Team team(2);
-    for (const GroupedKind kind : grouped_kinds())
-        for (const int n : {1, 15, 16, 37})
-            for (const int k : {32, 160}) {
-                const GroupedWeights weights(random, kind, n, k);
-                const PackedMatrix packed(std::make_shared<Arena>(), team, weights.source());
-                const Matrix& m = packed.view();
-                for (int rows = 1; rows <= kMostRows; ++rows) {
-                    const std::vector<float> x = random.numbers(std::size_t(rows * k), 2);
-                    const QuantisedRows quantised(*instruction_sets().front(), x, rows);
-                    const Expected right = expected(
-                        rows, n, k, [&](std::size_t i) { return weights.value(i); },
-                        [&](std::size_t i) { return quantised.value(i); });
-                    std::vector<float> bits;
-                    for (const Kernels* kernels : instruction_sets())
-                        check_products(grouped_product, m, x, rows, right, 4e-6, bits, *kernels);
-                }
-            }
+    for (const int k : {32, 160, 512})
+        for (const GroupedKind kind : grouped_kinds(k))
+            for (const int n : {1, 15, 37}) check_grouped(random, team, kind, n, k, 2);
+}
+
+// Every tile of rows, and so many rows that panels are unpacked for them.
+TEST(linear_grouped_rows) {
+    Random random(5);
+    Team team(2);
+    for (const GroupedKind kind : grouped_kinds(256))
+        for (const int rows : {1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 97}) check_grouped(random, team, kind, 17, 256, rows);
 }
 
 TEST(linear_dense) {
@@ -126,15 +139,11 @@ TEST(linear_dense) {
 TEST(linear_packed_rows_are_the_weights) {
     Random random(4);
     Team team(3);
-    constexpr int kN = 21, kK = 96;
-    for (const GroupedKind kind : grouped_kinds()) {
+    constexpr int kN = 21, kK = 512;
+    for (const GroupedKind kind : grouped_kinds(kK)) {
         const GroupedWeights weights(random, kind, kN, kK);
         const PackedMatrix packed(std::make_shared<Arena>(), team, weights.source());
-        const Matrix& m = packed.view();
-        const bool nibbles = kind.bits == 4 && kind.group == 32;
-        CHECK(m.format == (nibbles ? Format::kW4 : kind.group == 16 ? Format::kW8Half : Format::kW8));
-        CHECK(m.minima == kind.minima && m.half_scales == kind.half);
-        CHECK(m.minima || m.zero == 1 << (kind.bits - 1));
+        CHECK(packed.view().layout == (Layout{kind.bits, kind.group, kind.numbers, kind.minima}));
         std::vector<float> row(kK);
         for (int r = 0; r < kN; ++r) {
             packed.row(r, 0.5f, row.data());
@@ -151,6 +160,38 @@ TEST(linear_packed_rows_are_the_weights) {
             CHECK(same(row, std::span(weights).subspan(std::size_t(r) * 35, 35)));
         }
     }
+}
+
+TEST(linear_packed_size) {
+    // Bits a weight: codes, half scales a group; or units a block and a byte a group.
+    const auto bits = [](Layout l) { return 8.0 * double(l.block_at(kBlockColumns)) / (kPanel * kBlockColumns); };
+    CHECK(bits({4, 32, Numbers::kHalf, false}) == 4.5);
+    CHECK(bits({5, 32, Numbers::kHalf, true}) == 6);
+    CHECK(bits({4, 32, Numbers::kMultiple, true}) == 4 + 0.5 + 0.125);
+    CHECK(bits({6, 16, Numbers::kMultiple, false}) == 6 + 0.5 + 0.0625);
+    CHECK(bits({8, 32, Numbers::kHalf, false}) == 8.5);
+}
+
+TEST(linear_refuses_what_it_cannot_pack) {
+    Random random(6);
+    Team team(1);
+    GroupedWeights weights(random, {4, 32, true, Numbers::kMultiple}, 3, 256);
+    const auto refuses = [&](auto change) {
+        GroupedSource source = weights.source();
+        change(source);
+        try {
+            const PackedMatrix packed(std::make_shared<Arena>(), team, source);
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    CHECK(!refuses([](GroupedSource&) {}));
+    CHECK(refuses([](GroupedSource& s) { s.bits = 7; }));
+    CHECK(refuses([](GroupedSource& s) { s.group = 64; }));
+    CHECK(refuses([](GroupedSource& s) { s.k = 48; }));
+    CHECK(refuses([](GroupedSource& s) { s.k = 128; }));
+    CHECK(refuses([&](GroupedSource& s) { s.scale = {weights.scale.values.data(), nullptr, nullptr}; }));
 }
 
 }  // namespace headrace::test

@@ -84,7 +84,7 @@ class RandomWeights:
         groups = (shape[0], shape[1] // 32)
         step = rng.uniform(0.5, 1.5, groups).astype(np.float32) * np.float32(spread * 2**-bits * 2)
         codes = rng.integers(0, 2**bits, shape).astype(np.uint8)
-        return GroupedWeight(bits, 32, codes, step, -step * np.float32(2 ** (bits - 1)))
+        return GroupedWeight(bits, 32, codes, step, zero=2 ** (bits - 1))
 
 
 def load(backend: Backend, *, blocks: int, threads: int = 1) -> Executable:

@@ -104,6 +104,24 @@ def test_tensors_have_numpys_shape_and_their_own_bytes(good_file: Path) -> None:
         file.raw("absent")
 
 
+def test_released_tensors_can_still_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "large.gguf"
+    values = np.arange(1 << 15, dtype=np.float32).reshape(128, 256)
+    writer = gguf.GGUFWriter(path, "llama")
+    for name in ("first", "second"):
+        writer.add_tensor(name, values)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    file = read_gguf(path)
+    before = file.raw("first")
+    for name in ("first", "second"):
+        file.release(name)
+    assert np.array_equal(before.view("<f4"), values.ravel())
+    assert np.array_equal(file.raw("second").view("<f4"), values.ravel())
+
+
 @pytest.mark.parametrize("version", [2, 3])
 def test_both_versions_are_read(tmp_path: Path, version: int) -> None:
     path = tmp_path / "v.gguf"

@@ -103,7 +103,9 @@ def weights(program: Program, *, quantised: bool) -> Weights:
         [
             lambda n, k, s: grouped(rng, n, k, bits=8, spread=s),
             lambda n, k, s: grouped(rng, n, k, bits=4, spread=s),
-            lambda n, k, s: grouped(rng, n, k, bits=4, minima=True, half=False, spread=s),
+            lambda n, k, s: grouped(rng, n, k, bits=4, minima=True, kept="float", spread=s),
+            lambda n, k, s: grouped(rng, n, k, bits=5, spread=s),
+            lambda n, k, s: grouped(rng, n, k, bits=6, group=16, spread=s),
             lambda n, k, s: grouped(rng, n, k, bits=8, group=16, spread=s),
             lambda n, k, s: grouped(rng, n, k, bits=8, minima=True, spread=s),
             lambda n, k, s: grouped(rng, n, k, bits=4, group=16, minima=True, spread=s),

@@ -20,7 +20,7 @@ from headrace.ops.program import (
     RotaryKV,
     SelectRows,
 )
-from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
+from headrace.ops.weights import UNIT_COLUMNS, DenseWeight, GroupedWeight, Multiples, Weight
 
 Floats = NDArray[np.float32]
 Storage = Literal["float32", "float16", "bfloat16"]
@@ -52,31 +52,45 @@ def dense(
     return DenseWeight(stored(rng.normal(0, spread, shape), storage))
 
 
+Kept = Literal["half", "float", "multiples"]
+
+
+def multiples(rng: np.random.Generator, n: int, k: int, group: int, peak: float) -> Multiples:
+    """Numbers up to about `peak` as K-quants have them; some are 0, some negative."""
+    unit = rng.uniform(0.5, 1.5, (n, k // UNIT_COLUMNS)) * peak / 64
+    return Multiples(unit.astype(np.float16), rng.integers(-8, 64, (n, k // group)).astype(np.int8))
+
+
 def grouped(
     rng: np.random.Generator,
     n: int,
     k: int,
     *,
-    bits: Literal[4, 8],
+    bits: Literal[4, 5, 6, 8],
     group: Literal[16, 32] = 32,
     minima: bool = False,
-    half: bool = True,
+    kept: Kept = "half",
     spread: float = 1.0,
 ) -> GroupedWeight:
     """Random codes whose weights deviate by about `spread` from zero.
 
     minima: each group has a minimum of its own; else all have their zero at the middle code.
-    half: scales and minima are half floats. A few groups have the scale 0.
+    kept: how scales and minima are. A few groups have the scale 0.
     """
     codes = rng.integers(0, 2**bits, (n, k)).astype(np.uint8)
     grid = (n, k // group)
-    step = spread * np.sqrt(12) / 2**bits
-    scale = stored(step * rng.uniform(0.5, 1.5, grid), "float16" if half else "float32")
+    step, zero = spread * np.sqrt(12) / 2**bits, 2 ** (bits - 1)
+    if kept == "multiples":
+        scales = multiples(rng, n, k, group, 2 * step)
+        least = multiples(rng, n, k, group, -2 * step * zero) if minima else None
+        return GroupedWeight(bits, group, codes, scales, least, 0 if minima else zero)
+    storage: Storage = "float16" if kept == "half" else "float32"
+    scale = stored(step * rng.uniform(0.5, 1.5, grid), storage)
     scale[rng.random(grid) < 0.03] = 0
-    minimum = -scale * np.float32(2 ** (bits - 1))
-    if minima:
-        minimum = stored(minimum * rng.uniform(0.5, 1.5, grid), "float16" if half else "float32")
-        minimum[scale == 0] = np.float32(0.25 * spread)
+    if not minima:
+        return GroupedWeight(bits, group, codes, scale, zero=zero)
+    minimum = stored(-scale * zero * rng.uniform(0.5, 1.5, grid), storage)
+    minimum[scale == 0] = np.float32(0.25 * spread)
     return GroupedWeight(bits, group, codes, scale, minimum)
 
 

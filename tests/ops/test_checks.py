@@ -13,7 +13,7 @@ from headrace.ops.checks import load_weights, required_weights
 from headrace.ops.cpu import CpuBackend
 from headrace.ops.program import Embed, Linear, Logits, Norm, Program, Projection, SelectRows
 from headrace.ops.reference import ReferenceBackend
-from headrace.ops.weights import GroupedWeight, Weight
+from headrace.ops.weights import GroupedWeight, Multiples, Weight
 
 from . import models
 from .programs import Floats, Part, Weights, batch_of, dense, grouped, limits, step
@@ -242,7 +242,14 @@ def small() -> tuple[Program, dict[str, Weight]]:
 
 
 def odd(field: str, shape: tuple[int, int]) -> GroupedWeight:
-    return replace(grouped(RNG, 32, 64, bits=4), **{field: np.ones(shape, np.float32)})
+    whole = grouped(RNG, 32, 64, bits=4, minima=True)
+    return replace(whole, **{field: np.ones(shape, np.float32)})
+
+
+def multiples_of(columns: int) -> GroupedWeight:
+    counts = np.ones((32, 2), np.int8)
+    units = np.ones((32, columns // 256), np.float16)
+    return replace(grouped(RNG, 32, 64, bits=4), scale=Multiples(units, counts))
 
 
 def vector_of_codes() -> GroupedWeight:
@@ -274,6 +281,16 @@ MISFITS: dict[str, tuple[str, Weight, str]] = {
         "w",
         odd("scale", (32, 4)),
         r"weight 'w' has scales \(32, 4\) and minima \(32, 2\), its groups need \(32, 2\)",
+    ),
+    "too few columns for multiples": (
+        "w",
+        multiples_of(256),
+        r"weight 'w' has 64 columns and units \(32, 1\): one is needed every 256 columns",
+    ),
+    "minima and a zero": (
+        "w",
+        replace(grouped(RNG, 32, 64, bits=4, minima=True), zero=8),
+        "weight 'w' has minima, .* zero must be 0, not 8",
     ),
     "minima of another shape": ("w", odd("minimum", (31, 2)), r"minima \(31, 2\)"),
 }

@@ -118,7 +118,10 @@ def test_add_is_exact(isa: str, rows: int, width: int, seed: int) -> None:
 EMBEDDINGS: dict[str, dict[str, Any]] = {
     "w8": {"bits": 8},
     "w8 groups of 16 with minima": {"bits": 8, "group": 16, "minima": True},
-    "w4 with minima, float": {"bits": 4, "minima": True, "half": False},
+    "w4 with minima, float": {"bits": 4, "minima": True, "kept": "float"},
+    "w4 with minima, multiples": {"bits": 4, "minima": True, "kept": "multiples"},
+    "w5": {"bits": 5},
+    "w6 groups of 16, multiples": {"bits": 6, "group": 16, "kept": "multiples"},
     "w4": {"bits": 4},
     "w4 groups of 16": {"bits": 4, "group": 16},
 }
@@ -128,9 +131,9 @@ EMBEDDINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("scale", [1.0, 8.0, 0.3])
 def test_embedding_of_codes(kind: str, scale: float) -> None:
     rng = np.random.default_rng(4)
-    embedding = grouped(rng, 70, 96, **EMBEDDINGS[kind])
-    tables = {"x": table(rng, 70, 96)}
-    probe = Probe(tables, (Embed("y", "w", scale),), "y", {"y": 96}, {"w": embedding})
+    embedding = grouped(rng, 70, 512, **EMBEDDINGS[kind])
+    tables = {"x": table(rng, 70, 512)}
+    probe = Probe(tables, (Embed("y", "w", scale),), "y", {"y": 512}, {"w": embedding})
     assert_agree(probe, best_isa(), tolerance=1e-6)
 
 

@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.program import Linear, Projection
-from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
+from headrace.ops.weights import UNIT_COLUMNS, DenseWeight, GroupedWeight, Weight, values_of
 
-from .programs import Floats, Probe, Storage, dense, grouped
+from .programs import Floats, Kept, Probe, Storage, dense, grouped
 
-ROWS = st.integers(1, 40)
+ROWS = st.integers(1, 40) | st.integers(96, 100)
 OUTPUTS = st.integers(1, 70)
 SEEDS = st.integers(0, 2**32 - 1)
-FORMATS: list[tuple[Literal[4, 8], Literal[16, 32]]] = [(4, 32), (8, 32), (8, 16), (4, 16)]
+Bits = Literal[4, 5, 6, 8]
+FORMATS: list[tuple[Bits, Literal[16, 32]]] = [(4, 32), (5, 32), (6, 16), (8, 32), (4, 16)]
+KEPT: list[Kept] = ["half", "float", "multiples"]
 GROUP = 32
 
 isas = pytest.mark.parametrize("isa", available_isas())
@@ -59,9 +61,10 @@ class Activations:
 def weight_values(weight: GroupedWeight) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """float64 [n, k]: the weights, and the magnitudes of the terms they are sums of."""
     n, k = weight.codes.shape
-    scaled = weight.codes.reshape(n, -1, weight.group) * weight.scale[..., None].astype(np.float64)
-    minimum = weight.minimum[..., None].astype(np.float64)
-    return (scaled + minimum).reshape(n, k), (scaled + np.abs(minimum)).reshape(n, k)
+    scale = values_of(weight.scale)[..., None].astype(np.float64)
+    scaled = weight.codes.reshape(n, -1, weight.group) * scale
+    minimum = weight.minima()[..., None].astype(np.float64)
+    return (scaled + minimum).reshape(n, k), (np.abs(scaled) + np.abs(minimum)).reshape(n, k)
 
 
 def product(isa: str, x: Floats, weight: Weight, *, threads: int = 1) -> Floats:
@@ -84,14 +87,15 @@ def activations(rng: np.random.Generator, rows: int, k: int) -> Floats:
 @pytest.mark.parametrize("minima", [False, True], ids=["zero", "minima"])
 @pytest.mark.parametrize(("bits", "group"), FORMATS)
 @settings(max_examples=12, deadline=None)
-@given(rows=ROWS, n=OUTPUTS, groups=st.integers(1, 9), half=st.booleans(), seed=SEEDS)
+@given(rows=ROWS, n=OUTPUTS, groups=st.integers(1, 9), kept=st.sampled_from(KEPT), seed=SEEDS)
 def test_grouped_products_are_those_of_the_codes(
-    isa: str, bits: Literal[4, 8], group: Literal[16, 32], minima: bool,
-    rows: int, n: int, groups: int, half: bool, seed: int,
+    isa: str, bits: Bits, group: Literal[16, 32], minima: bool,
+    rows: int, n: int, groups: int, kept: Kept, seed: int,
 ) -> None:  # fmt: skip
     rng = np.random.default_rng(seed)
-    weight = grouped(rng, n, groups * GROUP, bits=bits, group=group, minima=minima, half=half)
-    x = activations(rng, rows, groups * GROUP)
+    k = groups * (UNIT_COLUMNS if kept == "multiples" else GROUP)
+    weight = grouped(rng, n, k, bits=bits, group=group, minima=minima, kept=kept)
+    x = activations(rng, rows, k)
     quantised = Activations(x)
     values, terms = weight_values(weight)
     got = product(isa, x, weight)
@@ -106,7 +110,7 @@ def test_grouped_products_are_those_of_the_codes(
 @pytest.mark.parametrize(("bits", "group"), FORMATS)
 @pytest.mark.parametrize("minima", [False, True], ids=["zero", "minima"])
 def test_grouped_products_are_close_to_float32(
-    bits: Literal[4, 8], group: Literal[16, 32], minima: bool
+    bits: Bits, group: Literal[16, 32], minima: bool
 ) -> None:
     rng = np.random.default_rng(3)
     weight = grouped(rng, 100, 512, bits=bits, group=group, minima=minima)

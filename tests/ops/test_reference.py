@@ -19,6 +19,7 @@ from headrace.ops.reference import (
     softcap,
     softmax,
 )
+from headrace.ops.weights import values_of
 
 from . import models
 from .programs import Part, Probe, blocks_for, dense, grouped, step
@@ -109,6 +110,7 @@ def test_attention(window: int | None, cap: float | None) -> None:
 def test_projections() -> None:
     rng = np.random.default_rng(21)
     w, b = grouped(rng, 5, 32, bits=4, minima=True), dense(rng, 5)
+    scale, minimum = values_of(w.scale), w.minima()
     x = rng.normal(0, 1, (3, 32)).astype(np.float32)
     y = rng.normal(0, 1, (3, 5)).astype(np.float32)
     linear = Linear("x", (Projection("y", "w", bias="b", accumulate=True),))
@@ -117,7 +119,7 @@ def test_projections() -> None:
         for n in range(5):
             total = float(y[t, n]) + float(b.values[n])
             for c in range(32):
-                value = float(w.codes[n, c]) * float(w.scale[n, 0]) + float(w.minimum[n, 0])
+                value = float(w.codes[n, c]) * float(scale[n, 0]) + float(minimum[n, 0])
                 total += float(x[t, c]) * value
             assert got[t, n] == pytest.approx(total, abs=1e-4)
 

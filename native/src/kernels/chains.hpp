@@ -20,7 +20,7 @@ static std::int64_t product_chains(int repeats, const std::uint8_t* codes, const
     for (int i = 0; i < repeats; ++i) {
         __asm__ volatile("" : "+r"(x));  // it might point elsewhere: no product is the last round's
 #pragma GCC unroll 12
-        for (int c = 0; c < kChains; ++c) sums[c] = dot<4>(sums[c], code, x + 4 * c);
+        for (int c = 0; c < kChains; ++c) sums[c] = dot<true>(sums[c], code, x + 4 * c);
     }
     for (int c = 0; c < kChains; ++c) store(out, load(out) + to_float(sums[c]));
     return std::int64_t(repeats) * kChains * kLanes * 4;

@@ -12,6 +12,7 @@ namespace headrace::HEADRACE_ISA {
 extern const Kernels table;
 const Kernels table = {
     .name = HEADRACE_NAME(HEADRACE_ISA),
+    .linear_workspace = linear_workspace,
     .linear = linear,
     .dense = dense,
     .quantise = quantise,

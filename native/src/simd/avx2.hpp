@@ -108,6 +108,9 @@ HEADRACE_INLINE I32 magnitude(F32 x) {
     return {_mm256_and_si256(_mm256_castps_si256(x.lo), mask),
             _mm256_and_si256(_mm256_castps_si256(x.hi), mask)};
 }
+HEADRACE_INLINE I32 operator+(I32 a, I32 b) {
+    return {_mm256_add_epi32(a.lo, b.lo), _mm256_add_epi32(a.hi, b.hi)};
+}
 HEADRACE_INLINE I32 max(I32 a, I32 b) {
     return {_mm256_max_epi32(a.lo, b.lo), _mm256_max_epi32(a.hi, b.hi)};
 }
@@ -169,6 +172,11 @@ HEADRACE_INLINE Codes load_codes(const std::uint8_t* p) {
     const __m256i* q = reinterpret_cast<const __m256i*>(p);
     return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
 }
+HEADRACE_INLINE void store_codes(std::uint8_t* p, Codes c) {
+    __m256i* q = reinterpret_cast<__m256i*>(p);
+    _mm256_storeu_si256(q, c.lo);
+    _mm256_storeu_si256(q + 1, c.hi);
+}
 HEADRACE_INLINE Codes low_nibbles(Codes c) {
     const __m256i mask = _mm256_set1_epi8(0x0f);
     return {_mm256_and_si256(c.lo, mask), _mm256_and_si256(c.hi, mask)};
@@ -179,8 +187,20 @@ HEADRACE_INLINE Codes high_nibbles(Codes c) {
             _mm256_and_si256(_mm256_srli_epi16(c.hi, 4), mask)};
 }
 
+template <int Shift, int Mask>
+HEADRACE_INLINE __m256i join(__m256i low, __m256i bits) {
+    if constexpr (Shift > 0) bits = _mm256_slli_epi16(bits, Shift);
+    if constexpr (Shift < 0) bits = _mm256_srli_epi16(bits, -Shift);
+    return _mm256_or_si256(low, _mm256_and_si256(bits, _mm256_set1_epi8(Mask)));
+}
+template <int Shift, int Mask>
+HEADRACE_INLINE Codes join(Codes low, Codes plane) {
+    return {join<Shift, Mask>(low.lo, plane.lo), join<Shift, Mask>(low.hi, plane.hi)};
+}
+
+constexpr int kNarrowBits = 7;
 HEADRACE_INLINE __m256i add_dot_narrow(__m256i sum, __m256i codes, __m256i a) {
-    const __m256i pairs = _mm256_maddubs_epi16(codes, a);  // 15 * 127 * 2 cannot saturate
+    const __m256i pairs = _mm256_maddubs_epi16(codes, a);  // 127 * 127 * 2 cannot saturate
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
 }
 HEADRACE_INLINE __m256i add_dot_wide(__m256i sum, __m256i codes, __m256i even, __m256i odd) {
@@ -190,12 +210,12 @@ HEADRACE_INLINE __m256i add_dot_wide(__m256i sum, __m256i codes, __m256i even, _
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(even_codes, even));
     return _mm256_add_epi32(sum, _mm256_madd_epi16(odd_codes, odd));
 }
-template <int Bits>
+template <bool Narrow>
 HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     std::int32_t four;
     __builtin_memcpy(&four, a, 4);
     const __m256i bytes = _mm256_set1_epi32(four);
-    if constexpr (Bits <= 4) {
+    if constexpr (Narrow) {
         return {add_dot_narrow(sum.lo, codes.lo, bytes), add_dot_narrow(sum.hi, codes.hi, bytes)};
     } else {
         const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
@@ -233,7 +253,13 @@ HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
     return {_mm256_add_epi32(sum.lo, _mm256_madd_epi16(words.lo, pair)),
             _mm256_add_epi32(sum.hi, _mm256_madd_epi16(words.hi, pair))};
 }
+HEADRACE_INLINE I32 load_bytes(const std::int8_t* p) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    return {_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8))};
+}
 
 HEADRACE_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// Not into the first cache.
+HEADRACE_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace headrace::avx2

@@ -74,6 +74,7 @@ HEADRACE_INLINE I32 nearest(F32 x) { return {_mm512_cvtps_epi32(x.v)}; }
 HEADRACE_INLINE I32 magnitude(F32 x) {
     return {_mm512_and_si512(_mm512_castps_si512(x.v), _mm512_set1_epi32(0x7fffffff))};
 }
+HEADRACE_INLINE I32 operator+(I32 a, I32 b) { return {_mm512_add_epi32(a.v, b.v)}; }
 HEADRACE_INLINE I32 max(I32 a, I32 b) { return {_mm512_max_epi32(a.v, b.v)}; }
 // 2^n for n in -126 .. 127
 HEADRACE_INLINE F32 power_of_two(I32 n) {
@@ -111,19 +112,34 @@ HEADRACE_INLINE std::int32_t reduce_max(I32 x) { return _mm512_reduce_max_epi32(
 HEADRACE_INLINE Codes load_codes(const std::uint8_t* p) {
     return {_mm512_loadu_si512(p)};
 }
+HEADRACE_INLINE void store_codes(std::uint8_t* p, Codes c) { _mm512_storeu_si512(p, c.v); }
 HEADRACE_INLINE Codes low_nibbles(Codes c) {
     return {_mm512_and_si512(c.v, _mm512_set1_epi8(0x0f))};
 }
 HEADRACE_INLINE Codes high_nibbles(Codes c) {
     return {_mm512_and_si512(_mm512_srli_epi16(c.v, 4), _mm512_set1_epi8(0x0f))};
 }
-// sum + codes . a: each lane's four codes with the same four signed bytes. Bits (of a code) lets
-// narrower instruction sets choose; here it makes no difference.
-template <int Bits>
+// low | (plane << Shift) & Mask, byte by byte. A negative shift goes right; what crosses from
+// byte to byte must fall outside the mask.
+template <int Shift, int Mask>
+HEADRACE_INLINE Codes join(Codes low, Codes plane) {
+    __m512i bits = plane.v;
+    if constexpr (Shift > 0) bits = _mm512_slli_epi16(bits, Shift);
+    if constexpr (Shift < 0) bits = _mm512_srli_epi16(bits, -Shift);
+    constexpr int a_or_b_and_c = 0xf8;
+    return {_mm512_ternarylogic_epi32(low.v, bits, _mm512_set1_epi8(Mask), a_or_b_and_c)};
+}
+// sum + codes . a: each lane's four codes with the same four signed bytes. Narrow: the codes
+// have at most kNarrowBits bits.
+constexpr int kNarrowBits = 8;
+template <bool Narrow>
 HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     std::int32_t four;
     __builtin_memcpy(&four, a, 4);
     return {_mm512_dpbusd_epi32(sum.v, codes.v, _mm512_set1_epi32(four))};
+}
+HEADRACE_INLINE I32 load_bytes(const std::int8_t* p) {
+    return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
 
 HEADRACE_INLINE SignedCodes load_codes(const std::int8_t* p) { return {_mm512_loadu_si512(p)}; }
@@ -142,5 +158,7 @@ HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
 }
 
 HEADRACE_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// Not into the first cache.
+HEADRACE_INLINE void prefetch_far(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 
 }  // namespace headrace::avx512

@@ -130,6 +130,9 @@ HEADRACE_INLINE I32 magnitude(F32 x) {
     const int32x4_t mask = vdupq_n_s32(0x7fffffff);
     return each<I32>([&](auto a) { return vandq_s32(vreinterpretq_s32_f32(a), mask); }, x);
 }
+HEADRACE_INLINE I32 operator+(I32 a, I32 b) {
+    return each<I32>([](auto x, auto y) { return vaddq_s32(x, y); }, a, b);
+}
 HEADRACE_INLINE I32 max(I32 x, I32 y) { return each<I32>([](auto a, auto b) { return vmaxq_s32(a, b); }, x, y); }
 HEADRACE_INLINE F32 power_of_two(I32 n) {
     const int32x4_t bias = vdupq_n_s32(127);
@@ -176,12 +179,31 @@ HEADRACE_INLINE Codes high_nibbles(Codes c) {
     return each<Codes>([](auto a) { return vshrq_n_u8(a, 4); }, c);
 }
 
-template <int Bits>
+HEADRACE_INLINE void store_codes(std::uint8_t* p, Codes c) {
+    vst1q_u8(p, c.a);
+    vst1q_u8(p + 16, c.b);
+    vst1q_u8(p + 32, c.c);
+    vst1q_u8(p + 48, c.d);
+}
+// low with the plane's bits, shifted left (or right, if Shift is negative), where Mask has them.
+template <int Shift, int Mask>
+HEADRACE_INLINE Codes join(Codes low, Codes plane) {
+    return each<Codes>(
+        [](auto code, auto bits) {
+            if constexpr (Shift > 0) bits = vshlq_n_u8(bits, Shift);
+            if constexpr (Shift < 0) bits = vshrq_n_u8(bits, -Shift);
+            return vorrq_u8(code, vandq_u8(bits, vdupq_n_u8(Mask)));
+        },
+        low, plane);
+}
+
+constexpr int kNarrowBits = 7;
+template <bool Narrow>
 HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     std::int32_t four;
     __builtin_memcpy(&four, a, 4);
     const int8x16_t bytes = vreinterpretq_s8_s32(vdupq_n_s32(four));
-    if constexpr (Bits < 8) {
+    if constexpr (Narrow) {
         return each<I32>([&](auto s, auto c) { return vdotq_s32(s, vreinterpretq_s8_u8(c), bytes); }, sum, codes);
     } else {
         // SDOT takes signed codes: code = (code - 128) + 128, and 128 times the bytes' sum is one
@@ -226,6 +248,13 @@ HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
         sum, words);
 }
 
+HEADRACE_INLINE I32 load_bytes(const std::int8_t* p) {
+    const int8x16_t bytes = vld1q_s8(p);
+    const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_high_s8(bytes);
+    return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)};
+}
+
 HEADRACE_INLINE void prefetch(const void* p) { __builtin_prefetch(p); }
+HEADRACE_INLINE void prefetch_far(const void* p) { __builtin_prefetch(p, 0, 2); }
 
 }  // namespace headrace::neon

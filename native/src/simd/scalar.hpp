@@ -100,6 +100,9 @@ HEADRACE_INLINE I32 nearest(F32 x) {
 HEADRACE_INLINE I32 magnitude(F32 x) {
     return lanes<I32>([&](int i) { return __builtin_bit_cast(std::int32_t, x.v[i]) & 0x7fffffff; });
 }
+HEADRACE_INLINE I32 operator+(I32 a, I32 b) {
+    return lanes<I32>([&](int i) { return a.v[i] + b.v[i]; });
+}
 HEADRACE_INLINE I32 max(I32 a, I32 b) {
     return lanes<I32>([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
@@ -140,6 +143,7 @@ HEADRACE_INLINE Codes load_codes(const std::uint8_t* p) {
     __builtin_memcpy(codes.v, p, 64);
     return codes;
 }
+HEADRACE_INLINE void store_codes(std::uint8_t* p, Codes c) { __builtin_memcpy(p, c.v, 64); }
 HEADRACE_INLINE Codes low_nibbles(Codes c) {
     for (auto& code : c.v) code &= 0x0f;
     return c;
@@ -148,7 +152,16 @@ HEADRACE_INLINE Codes high_nibbles(Codes c) {
     for (auto& code : c.v) code = std::uint8_t(code >> 4);
     return c;
 }
-template <int Bits>
+template <int Shift, int Mask>
+HEADRACE_INLINE Codes join(Codes low, Codes plane) {
+    for (int i = 0; i < 64; ++i) {
+        const int bits = Shift > 0 ? plane.v[i] << (Shift > 0 ? Shift : 0) : plane.v[i] >> (Shift > 0 ? 0 : -Shift);
+        low.v[i] = std::uint8_t(low.v[i] | (bits & Mask));
+    }
+    return low;
+}
+constexpr int kNarrowBits = 8;
+template <bool Narrow>
 HEADRACE_INLINE I32 dot(I32 sum, Codes codes, const std::int8_t* a) {
     for (int i = 0; i < 16; ++i)
         for (int c = 0; c < 4; ++c) sum.v[i] += std::int32_t(codes.v[4 * i + c]) * a[c];
@@ -175,7 +188,11 @@ HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
         for (int c = 0; c < 2; ++c) sum.v[i] += words.v[2 * i + c] * std::int32_t(a[c]);
     return sum;
 }
+HEADRACE_INLINE I32 load_bytes(const std::int8_t* p) {
+    return lanes<I32>([&](int i) { return std::int32_t(p[i]); });
+}
 
 HEADRACE_INLINE void prefetch(const void*) {}
+HEADRACE_INLINE void prefetch_far(const void*) {}
 
 }  // namespace headrace::scalar

@@ -23,6 +23,8 @@ from headrace.cli.output import plainly, size
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
+    from pydantic import ByteSize
+
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.edge.server import Server
     from headrace.edge.services import ServedModel
@@ -190,13 +192,18 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         version=version.version,
         isa=settings.isa,
         threads=settings.threads,
-        memory=settings.memory,
-        kv_memory=settings.kv_memory,
+        memory=_bytes(settings.memory),
+        kv_memory=_bytes(settings.kv_memory),
         max_sequences=settings.max_sequences,
         max_step_tokens=settings.max_step_tokens,
         context_length=settings.context_length,
         log_level=settings.log_level,
     )
+
+
+def _bytes(size: ByteSize | None) -> int | None:
+    """A plain int, as messages carry."""
+    return None if size is None else int(size)
 
 
 def served_model(settings: Settings, version: ModelVersion, model: Model) -> ServedModel:

@@ -8,13 +8,12 @@ exact in float32, so `GroupedWeight.dequantise()` equals ggml's own result.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.models.gguf import Tensor, TensorType
-from headrace.ops.weights import DenseWeight, GroupedWeight, Weight
+from headrace.ops.weights import DenseWeight, GroupedWeight, Multiples, Weight
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -35,8 +34,11 @@ def decode(tensor_type: TensorType, shape: tuple[int, ...], raw: Bytes) -> Weigh
     n, k = shape
     blocks = raw.reshape(n, k // tensor_type.block, tensor_type.size)
     weight = _QUANTISED[tensor_type.name](blocks)
-    _check_finite(weight.scale)
-    _check_finite(weight.minimum)
+    for numbers in (weight.scale, weight.minimum):
+        if isinstance(numbers, Multiples):
+            _check_finite(numbers.unit)
+        elif numbers is not None:
+            _check_finite(numbers)
     return weight
 
 
@@ -61,7 +63,7 @@ def _padded(size: int) -> int:
     return -(-size // 32) * 32
 
 
-def _check_finite(values: Floats) -> None:
+def _check_finite(values: Floats | NDArray[np.float16]) -> None:
     if not np.isfinite(values).all():
         raise ValueError("holds values that are not finite")
 
@@ -84,19 +86,20 @@ _DENSE: dict[str, Callable[[Bytes], Floats]] = {"F32": _f32, "F16": _f16, "BF16"
 # Below, blocks are uint8 [n, blocks of a row, bytes of a block].
 
 
-def _half(blocks: Bytes, at: int) -> Floats:
-    """The float16 at byte `at` of each block: float32 [n, blocks]."""
-    field: Floats = np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2")[..., 0].astype("f4")
+def _half(blocks: Bytes, at: int) -> NDArray[np.float16]:
+    """The float16 at byte `at` of each block: [n, blocks]."""
+    field: NDArray[np.float16] = np.ascontiguousarray(blocks[..., at : at + 2]).view("<f2")[..., 0]
     return field
 
 
-def _grouped(
-    bits: Literal[4, 8], group: Literal[16, 32], codes: Bytes, scale: Floats, minimum: Floats
-) -> GroupedWeight:
-    n = len(codes)
-    return GroupedWeight(
-        bits, group, codes.reshape(n, -1), scale.reshape(n, -1), minimum.reshape(n, -1)
-    )
+def _float(blocks: Bytes, at: int) -> Floats:
+    """The same in float32."""
+    return _half(blocks, at).astype(np.float32)
+
+
+def _rows(codes: Bytes) -> Bytes:
+    """[n, blocks, ...] -> [n, k]."""
+    return codes.reshape(len(codes), -1)
 
 
 def _nibbles(packed: Bytes) -> Bytes:
@@ -129,29 +132,28 @@ def _add_fifth_bits(codes: Bytes, bits: Bytes) -> Bytes:
 
 
 def _q4_0(blocks: Bytes) -> GroupedWeight:
-    scale = _half(blocks, 0)
-    return _grouped(4, 32, _nibbles(blocks[..., 2:]), scale, scale * -8)
+    return GroupedWeight(4, 32, _rows(_nibbles(blocks[..., 2:])), _float(blocks, 0), zero=8)
 
 
 def _q4_1(blocks: Bytes) -> GroupedWeight:
-    return _grouped(4, 32, _nibbles(blocks[..., 4:]), _half(blocks, 0), _half(blocks, 2))
+    codes = _nibbles(blocks[..., 4:])
+    return GroupedWeight(4, 32, _rows(codes), _float(blocks, 0), _float(blocks, 2))
 
 
 def _q5_0(blocks: Bytes) -> GroupedWeight:
-    scale = _half(blocks, 0)
     codes = _add_fifth_bits(_nibbles(blocks[..., 6:]), blocks[..., 2:6])
-    return _grouped(8, 32, codes, scale, scale * -16)
+    return GroupedWeight(5, 32, _rows(codes), _float(blocks, 0), zero=16)
 
 
 def _q5_1(blocks: Bytes) -> GroupedWeight:
     codes = _add_fifth_bits(_nibbles(blocks[..., 8:]), blocks[..., 4:8])
-    return _grouped(8, 32, codes, _half(blocks, 0), _half(blocks, 2))
+    return GroupedWeight(5, 32, _rows(codes), _float(blocks, 0), _float(blocks, 2))
 
 
 def _q8_0(blocks: Bytes) -> GroupedWeight:
-    scale = _half(blocks, 0)
     # Flipping the sign bit adds 128 to a two's complement byte.
-    return _grouped(8, 32, blocks[..., 2:] ^ np.uint8(0x80), scale, scale * -128)
+    codes = blocks[..., 2:] ^ np.uint8(0x80)
+    return GroupedWeight(8, 32, _rows(codes), _float(blocks, 0), zero=128)
 
 
 def _bits(words: NDArray[np.uint32], start: int, count: int) -> NDArray[np.uint32]:
@@ -165,8 +167,8 @@ def _bytes(first: NDArray[np.uint32], second: NDArray[np.uint32]) -> Bytes:
     return np.stack((first, second), axis=-1).view(np.uint8)
 
 
-def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
-    """Scale and minimum of Q4_K's and Q5_K's eight sub-blocks: float32 [n, blocks, 8].
+def _k_numbers(blocks: Bytes) -> tuple[Multiples, Multiples]:
+    """Scale and minimum of Q4_K's and Q5_K's eight sub-blocks.
 
     Twelve bytes hold 6-bit pairs: four plain ones, whose spare two bits complete the others.
     """
@@ -176,14 +178,14 @@ def _k_scales(blocks: Bytes) -> tuple[Floats, Floats]:
     scales = _bytes(_bits(low, 0, 6), _bits(high, 0, 4) | _bits(low, 6, 2) << four)
     minima = _bytes(_bits(middle, 0, 6), _bits(high, 4, 4) | _bits(middle, 6, 2) << four)
     return (
-        _half(blocks, 0)[..., None] * scales.astype(np.float32),
-        -_half(blocks, 2)[..., None] * minima.astype(np.float32),
+        Multiples(_half(blocks, 0), _rows(scales).view(np.int8)),
+        Multiples(-_half(blocks, 2), _rows(minima).view(np.int8)),
     )
 
 
 def _q4_k(blocks: Bytes) -> GroupedWeight:
     codes = _nibbles(blocks[..., 16:].reshape(*blocks.shape[:2], 4, 32))
-    return _grouped(4, 32, codes, *_k_scales(blocks))
+    return GroupedWeight(4, 32, _rows(codes), *_k_numbers(blocks))
 
 
 def _q5_k(blocks: Bytes) -> GroupedWeight:
@@ -192,7 +194,7 @@ def _q5_k(blocks: Bytes) -> GroupedWeight:
     high = _words(blocks[..., 16:48])
     for sub_block in range(8):
         words[..., sub_block, :] |= (high >> sub_block & _EACH_BYTE_1) << 4
-    return _grouped(8, 32, codes, *_k_scales(blocks))
+    return GroupedWeight(5, 32, _rows(codes), *_k_numbers(blocks))
 
 
 def _q6_k(blocks: Bytes) -> GroupedWeight:
@@ -201,8 +203,8 @@ def _q6_k(blocks: Bytes) -> GroupedWeight:
     high = _words(blocks[..., 128:192]).reshape(*blocks.shape[:2], 2, 4)
     for quarter in range(4):
         words[..., 4 * quarter : 4 * quarter + 4] |= (high >> 2 * quarter & _EACH_BYTE_3) << 4
-    scale = _half(blocks, 208)[..., None] * blocks[..., 192:208].view(np.int8).astype(np.float32)
-    return _grouped(8, 16, codes, scale, scale * -32)
+    scale = Multiples(_half(blocks, 208), _rows(blocks[..., 192:208]).view(np.int8))
+    return GroupedWeight(6, 16, _rows(codes), scale, zero=32)
 
 
 _QUANTISED: dict[str, Callable[[Bytes], GroupedWeight]] = {
@@ -216,17 +218,17 @@ _QUANTISED: dict[str, Callable[[Bytes], GroupedWeight]] = {
     "Q6_K": _q6_k,
 }
 
-# Bytes a weight. Packed: codes, a scale and a minimum for each group, float32 where the format's
-# own are not float16 or where that depends on their values.
+# Bytes a weight. Packed: codes and, for each group, a scale and maybe a minimum: float16, or a
+# byte and a float16 every 256 columns.
 _PACKED: dict[str, float] = {
-    "Q4_0": 0.5 + 4 / 32,
-    "Q4_1": 0.5 + 4 / 32,
-    "Q5_0": 1 + 4 / 32,
-    "Q5_1": 1 + 4 / 32,
-    "Q8_0": 1 + 4 / 32,
-    "Q4_K": 0.5 + 8 / 32,
-    "Q5_K": 1 + 8 / 32,
-    "Q6_K": 1 + 4 / 16,
+    "Q4_0": 4 / 8 + 2 / 32,
+    "Q4_1": 4 / 8 + 4 / 32,
+    "Q5_0": 5 / 8 + 2 / 32,
+    "Q5_1": 5 / 8 + 4 / 32,
+    "Q8_0": 8 / 8 + 2 / 32,
+    "Q4_K": 4 / 8 + 2 / 32 + 4 / 256,
+    "Q5_K": 5 / 8 + 2 / 32 + 4 / 256,
+    "Q6_K": 6 / 8 + 1 / 16 + 2 / 256,
     "F32": 4,
     "F16": 2,
     "BF16": 2,

@@ -51,9 +51,10 @@ class GgufWeights:
             self._file.release(self._last)
         self._last = name
         try:
-            return decode(tensor.type, tensor.shape, self._file.raw(name))
+            weight = decode(tensor.type, tensor.shape, self._file.raw(name))
         except ValueError as error:
             raise ModelFileError(self._file.path, f"tensor {name!r} {error}") from error
+        return weight
 
 
 def open_model(path: Path) -> Model:

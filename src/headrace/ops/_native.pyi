@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,25 @@ class Matrix:
     @property
     def bytes(self) -> int: ...
 
+class Numbers:
+    @overload
+    def __init__(self, values: _Floats) -> None: ...
+    @overload
+    def __init__(self, units: NDArray[np.uint16], counts: NDArray[np.int8]) -> None: ...
+
 class Adjustments:
     def __init__(self, row: _Ints, token: _Ints, divide: _Floats, add: _Floats) -> None: ...
 
 class Machine:
     def __init__(self, isa: str, threads: int) -> None: ...
     def grouped(
-        self, bits: int, group: int, codes: NDArray[np.uint8], scale: _Floats, minimum: _Floats
+        self,
+        bits: int,
+        group: int,
+        codes: NDArray[np.uint8],
+        scale: Numbers,
+        minimum: Numbers | None,
+        zero: int,
     ) -> Matrix: ...
     def dense(self, values: _Floats) -> Matrix: ...
     def bandwidth(self, bytes: int) -> float: ...

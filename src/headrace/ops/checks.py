@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampling
 from headrace.ops.program import Embed, Linear, Logits, Norm, Program, RotaryKV
-from headrace.ops.weights import DenseWeight, Weight, WeightSource
+from headrace.ops.weights import (
+    UNIT_COLUMNS,
+    DenseWeight,
+    Multiples,
+    Weight,
+    WeightSource,
+)
 
 
 def required_weights(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -77,10 +83,25 @@ def _check_weight(name: str, weight: Weight, shape: tuple[int, ...], *, at_least
     if k % 32:
         raise ValueError(f"weight {name!r} has {k} columns; grouped weights need a multiple of 32")
     grid = (n, k // weight.group)
-    if weight.scale.shape != grid or weight.minimum.shape != grid:
+    minima = grid if weight.minimum is None else weight.minimum.shape
+    if weight.scale.shape != grid or minima != grid:
         raise ValueError(
-            f"weight {name!r} has scales {weight.scale.shape} and minima {weight.minimum.shape},"
+            f"weight {name!r} has scales {weight.scale.shape} and minima {minima},"
             f" its groups need {grid}"
+        )
+    for numbers in (weight.scale, weight.minimum):
+        units = (n, k // UNIT_COLUMNS)
+        if isinstance(numbers, Multiples) and (k % UNIT_COLUMNS or numbers.unit.shape != units):
+            raise ValueError(
+                f"weight {name!r} has {k} columns and units {numbers.unit.shape}: one is needed"
+                f" every {UNIT_COLUMNS} columns"
+            )
+    if weight.minimum is not None and (
+        weight.zero or isinstance(weight.minimum, Multiples) != isinstance(weight.scale, Multiples)
+    ):
+        raise ValueError(
+            f"weight {name!r} has minima, which must be kept as its scales are, and so its"
+            f" zero must be 0, not {weight.zero}"
         )
 
 

@@ -36,7 +36,7 @@ from headrace.ops.program import (
     RotaryKV,
     SelectRows,
 )
-from headrace.ops.weights import GroupedWeight, WeightSource
+from headrace.ops.weights import DenseWeight, Multiples, Numbers, Weight, WeightSource
 
 
 def available_isas() -> list[str]:
@@ -168,6 +168,26 @@ def _adjustments(changes: Adjustments | None) -> _native.Adjustments | None:
     return _native.Adjustments(changes.row, changes.token, changes.divide, changes.add)
 
 
+def pack(machine: _native.Machine, weight: Weight) -> _native.Matrix:
+    """A matrix as the machine's kernels read it."""
+    if isinstance(weight, DenseWeight):
+        return machine.dense(weight.values)
+    return machine.grouped(
+        weight.bits,
+        weight.group,
+        weight.codes,
+        _numbers(weight.scale),
+        None if weight.minimum is None else _numbers(weight.minimum),
+        weight.zero,
+    )
+
+
+def _numbers(numbers: Numbers) -> _native.Numbers:
+    if isinstance(numbers, Multiples):
+        return _native.Numbers(numbers.unit.view(np.uint16), numbers.count)
+    return _native.Numbers(numbers)
+
+
 class _Lowering:
     """Hands a program's weights and operations to native code."""
 
@@ -178,14 +198,10 @@ class _Lowering:
         self._vectors: dict[str, NDArray[np.float32]] = {}
         self._buffers = {name: index for index, name in enumerate(program.buffers)}
         for name, weight in load_weights(program, weights):
-            if isinstance(weight, GroupedWeight):
-                self._matrices[name] = machine.grouped(
-                    weight.bits, weight.group, weight.codes, weight.scale, weight.minimum
-                )
-            elif weight.values.ndim == 2:
-                self._matrices[name] = machine.dense(weight.values)
-            else:
+            if isinstance(weight, DenseWeight) and weight.values.ndim == 1:
                 self._vectors[name] = np.ascontiguousarray(weight.values)
+            else:
+                self._matrices[name] = pack(machine, weight)
         self._builder = _native.Builder(
             machine,
             tokens=limits.tokens,

@@ -130,7 +130,7 @@ class StackWeights:
                 32,
                 random.integers(0, 16, (rows, width), np.uint8),
                 np.full((rows, width // 32), 0.01, np.float32),
-                np.full((rows, width // 32), -0.08, np.float32),
+                zero=8,
             )
             for rows in (width, vocabulary)
         }

@@ -1,8 +1,11 @@
 #include "sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace headrace {
 
@@ -23,27 +26,40 @@ public:
         return float(double(logits_[token]) - double(greatest_) - log_sum_);
     }
     // Ids of the `count` likeliest tokens, likeliest first, the lower of equals first.
-    std::vector<std::int32_t> top(int count) const {
-        const auto likelier = [this](std::int32_t a, std::int32_t b) {
+    std::vector<std::int32_t> top(const Kernels& kernels, int count) const {
+        const int size = std::min(count, n_);
+        const std::vector<std::int32_t> chunks = likeliest_chunks(kernels, size);
+        std::vector<std::int32_t> ids;
+        for (const std::int32_t chunk : chunks)
+            for (std::int32_t id = chunk * kChunk; id < std::min(n_, (chunk + 1) * kChunk); ++id) ids.push_back(id);
+        const auto end = ids.begin() + size;
+        std::partial_sort(ids.begin(), end, ids.end(), [this](std::int32_t a, std::int32_t b) {
             return logits_[a] > logits_[b] || (logits_[a] == logits_[b] && a < b);
-        };
-        std::vector<std::int32_t> heap;  // its front is the least likely of those kept
-        const auto size = std::size_t(std::min(count, n_));
-        heap.reserve(size + 1);
-        for (std::int32_t id = 0; id < n_ && size > 0; ++id) {
-            if (heap.size() == size && !likelier(id, heap.front())) continue;
-            heap.push_back(id);
-            std::push_heap(heap.begin(), heap.end(), likelier);
-            if (heap.size() > size) {
-                std::pop_heap(heap.begin(), heap.end(), likelier);
-                heap.pop_back();
-            }
-        }
-        std::sort_heap(heap.begin(), heap.end(), likelier);
-        return heap;
+        });
+        ids.erase(end, ids.end());
+        return ids;
     }
 
 private:
+    static constexpr int kChunk = 64;
+
+    // Chunks of tokens that may hold one of the `count` likeliest: as many chunks as that have
+    // greatest logits of their own that are no less than any other chunk's.
+    std::vector<std::int32_t> likeliest_chunks(const Kernels& kernels, int count) const {
+        std::vector<float> greatest;
+        for (int start = 0; start < n_; start += kChunk)
+            greatest.push_back(kernels.maximum(logits_ + start, std::min(kChunk, n_ - start)));
+        std::vector<std::int32_t> chunks(greatest.size());
+        std::iota(chunks.begin(), chunks.end(), 0);
+        if (count >= int(chunks.size())) return chunks;
+        std::vector<float> sorted = greatest;
+        std::nth_element(sorted.begin(), sorted.begin() + (count - 1), sorted.end(), std::greater<>());
+        std::erase_if(chunks, [&](std::int32_t chunk) {
+            return greatest[std::size_t(chunk)] < sorted[std::size_t(count - 1)];
+        });
+        return chunks;
+    }
+
     const float* logits_;
     int n_;
     float greatest_;
@@ -73,87 +89,145 @@ private:
     std::vector<float> before_;
 };
 
-// Draws from weights w = exp((logit - greatest) / temperature) without sorting them all: takes
-// the tokens above a threshold, and lowers it until they settle the draw.
+// The first of some tokens in the order of their weights, equal ones by id.
+struct Prefix {
+    int count;
+    double mass;
+    std::int32_t last;
+};
+
+// Tokens in buckets by the leading bits of their weights: finds prefixes of their order, but sorts
+// only the bucket in which each ends.
+class Ranking {
+public:
+    // ids in ascending order, all weights from above 0 to 1.
+    Ranking(const float* weights, std::span<const std::int32_t> ids, SamplingScratch& scratch)
+        : weights_(weights), ids_(ids), buckets_(scratch.buckets), members_(scratch.members) {
+        buckets_.assign(kBuckets, {});
+        for (const std::int32_t id : ids_) {
+            Bucket& bucket = buckets_[bucket_of(id)];
+            ++bucket.count;
+            bucket.mass += double(weights_[id]);
+            mass_ += double(weights_[id]);
+        }
+    }
+
+    int count() const { return int(ids_.size()); }
+    double mass() const { return mass_; }
+
+    // The shortest prefix for which enough(count, mass), or all.
+    template <class Enough>
+    Prefix until(Enough enough) const {
+        Prefix out = {0, 0, -1};
+        for (std::size_t b = kBuckets; b-- > 0;) {
+            const Bucket& bucket = buckets_[b];
+            if (bucket.count == 0) continue;
+            // A sum token by token may round otherwise than the bucket's: if that is all that is
+            // missing, the bucket's last token ends the prefix.
+            const Prefix with = {out.count + bucket.count, out.mass + bucket.mass, -1};
+            const bool least = with.count == count();
+            if (!least && !enough(with.count, with.mass)) {
+                out = with;
+                continue;
+            }
+            sort_members(b);
+            for (const std::int32_t id : members_) {
+                out = {out.count + 1, out.mass + double(weights_[id]), id};
+                if (enough(out.count, out.mass)) return out;
+            }
+            return out;
+        }
+        return out;
+    }
+
+private:
+    using Bucket = SamplingScratch::Bucket;
+    static constexpr int kShift = 18;  // 32 buckets from a power of two to the next
+    static constexpr std::uint32_t kLeast = std::bit_cast<std::uint32_t>(0x1p-40f) >> kShift;
+    static constexpr std::size_t kBuckets = (std::bit_cast<std::uint32_t>(1.0f) >> kShift) - kLeast + 1;
+
+    std::size_t bucket_of(std::int32_t id) const {
+        const std::uint32_t leading = std::bit_cast<std::uint32_t>(weights_[id]) >> kShift;
+        return std::min<std::size_t>(leading > kLeast ? leading - kLeast : 0, kBuckets - 1);
+    }
+    void sort_members(std::size_t bucket) const {
+        members_.clear();
+        for (const std::int32_t id : ids_)
+            if (bucket_of(id) == bucket) members_.push_back(id);
+        std::sort(members_.begin(), members_.end(), [this](std::int32_t a, std::int32_t b) {
+            return weights_[a] > weights_[b] || (weights_[a] == weights_[b] && a < b);
+        });
+    }
+
+    const float* weights_;
+    std::span<const std::int32_t> ids_;
+    std::vector<Bucket>& buckets_;
+    std::vector<std::int32_t>& members_;
+    double mass_ = 0;
+};
+
+// Draws from weights w = exp((logit - greatest) / temperature): takes the tokens above a
+// threshold, and lowers it until they settle the draw.
 class Draw {
 public:
-    Draw(const Kernels& kernels, const float* weights, int n, double total, const RowSampling& how,
-         std::vector<std::int32_t>& ids)
-        : kernels_(kernels), weights_(weights), n_(n), total_(total), how_(how), ids_(ids) {}
+    Draw(const Kernels& kernels, int n, double total, const RowSampling& how, SamplingScratch& scratch)
+        : kernels_(kernels), n_(n), total_(total), how_(how), scratch_(scratch) {}
 
     std::int32_t token() {
-        for (float least = 0x1p-6f; least > 0x1p-40f; least *= 0x1p-8f) {
-            collect(least);
-            if (settle(false)) return token_;
-        }
-        collect(0);
-        settle(true);
+        for (float least = 0x1p-6f; least > 0x1p-40f; least *= 0x1p-8f)
+            if (settle(least, false)) return token_;
+        settle(0, true);
         return token_;
     }
 
 private:
-    void collect(float least) {
-        count_ = kernels_.collect(ids_.data(), weights_, n_, least);
-        least_ = least;
-        std::sort(ids_.begin(), ids_.begin() + count_, [this](std::int32_t a, std::int32_t b) {
-            return weights_[a] > weights_[b] || (weights_[a] == weights_[b] && a < b);
-        });
-    }
-    double weight(int rank) const { return double(weights_[ids_[std::size_t(rank)]]); }
-
-    // Sets token_ if the collected tokens are enough to; `whole`: there are no others.
-    bool settle(bool whole) {
-        int kept = count_;
+    // Sets token_ if the tokens from `least` on are enough to; `whole`: there are no others.
+    bool settle(float least, bool whole) {
+        const float* weights = scratch_.weights.data();
+        const int count = kernels_.collect(scratch_.ids.data(), weights, n_, least);
+        const Ranking ranking(weights, {scratch_.ids.data(), std::size_t(count)}, scratch_);
+        int kept = count;
         // Of what is kept. The total is rounded to about a float: taken for the whole, it could
         // leave a draw close to 1 no token but the very last.
-        double mass = whole ? sum(kept) : total_;
+        double mass = whole ? ranking.mass() : total_;
         if (how_.top_k > 0) {
-            if (count_ < how_.top_k && !whole) return false;
-            kept = std::min(kept, how_.top_k);
-            mass = sum(kept);
+            if (count < how_.top_k && !whole) return false;
+            if (how_.top_k < count) {
+                const Prefix prefix = ranking.until([&](int c, double) { return c >= how_.top_k; });
+                kept = prefix.count;
+                mass = prefix.mass;
+            } else {
+                mass = ranking.mass();
+            }
             whole = true;
         }
         if (how_.top_p < 1) {
             const double wanted = double(how_.top_p) * mass;
-            double before = weight(0);
-            int end = 1;
-            for (; end < kept && before < wanted; ++end) before += weight(end);
-            if (end == kept && before < wanted && !whole) return false;
-            kept = end;
-            mass = before;
+            if (!whole && ranking.mass() < wanted) return false;
+            const Prefix prefix = ranking.until([&](int c, double m) { return m >= wanted || c >= kept; });
+            kept = prefix.count;
+            mass = prefix.mass;
             whole = true;
         }
         if (how_.min_p > 0) {
-            if (how_.min_p < least_ && !whole) return false;
-            int end = 1;
-            while (end < kept && weight(end) >= double(how_.min_p)) ++end;
-            kept = end;
-            mass = sum(kept);
+            if (how_.min_p < least && !whole) return false;
+            int likely = 0;
+            for (int i = 0; i < count; ++i) likely += weights[scratch_.ids[std::size_t(i)]] >= how_.min_p;
+            kept = std::clamp(likely, 1, kept);
+            mass = ranking.until([&](int c, double) { return c >= kept; }).mass;
             whole = true;
         }
         const double target = how_.draw * mass;
-        double reached = 0;
-        for (int rank = 0; rank < kept; ++rank) {
-            token_ = ids_[std::size_t(rank)];
-            reached += weight(rank);
-            if (reached > target) return true;
-        }
-        return whole;  // rounding may leave the draw just past the last
-    }
-    double sum(int count) const {
-        double total = 0;
-        for (int rank = 0; rank < count; ++rank) total += weight(rank);
-        return total;
+        if (!whole && ranking.mass() <= target) return false;
+        token_ = ranking.until([&](int c, double m) { return m > target || c >= kept; }).last;
+        return true;
     }
 
     const Kernels& kernels_;
-    const float* weights_;
     int n_;
     double total_;
     const RowSampling& how_;
-    std::vector<std::int32_t>& ids_;
-    int count_ = 0;
-    float least_ = 0;
+    SamplingScratch& scratch_;
     std::int32_t token_ = -1;
 };
 
@@ -190,13 +264,13 @@ RowSample sample_row(const Kernels& kernels, float* logits, int vocabulary, cons
             out.token = kernels.find(row, vocabulary, greatest);
         } else {
             const double total = kernels.exponentials(scratch.weights.data(), row, vocabulary, greatest, 1.0f / how.temperature);
-            out.token = Draw(kernels, scratch.weights.data(), vocabulary, total, how, scratch.ids).token();
+            out.token = Draw(kernels, vocabulary, total, how, scratch).token();
         }
     }
     if (how.top_logprobs >= 0) {
         const RawDistribution raw(kernels, logits, vocabulary, raw_greatest, scratch);
         out.logprob = raw(out.token);
-        if (how.top_logprobs > 0) out.top_ids = raw.top(how.top_logprobs);
+        if (how.top_logprobs > 0) out.top_ids = raw.top(kernels, how.top_logprobs);
         for (const std::int32_t id : out.top_ids) out.top_logprobs.push_back(raw(id));
     }
     return out;

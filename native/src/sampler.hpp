@@ -34,8 +34,13 @@ struct RowSample {
 
 // Memory a sampling thread reuses from row to row.
 struct SamplingScratch {
+    struct Bucket {
+        int count = 0;
+        double mass = 0;
+    };
     std::vector<float> logits, weights;
-    std::vector<std::int32_t> ids;
+    std::vector<std::int32_t> ids, members;
+    std::vector<Bucket> buckets;
 };
 
 // logits [vocabulary] are as before when it returns.

@@ -87,6 +87,7 @@ std::span<float> Executor::logits() {
 }
 
 std::vector<RowSample> Executor::sample(const SamplingView& view) {
+    wait();
     const int vocabulary = plan_->sizes().vocabulary;
     check_sampling(view, logit_rows(), vocabulary);
     const std::size_t rows = std::size_t(logit_rows());

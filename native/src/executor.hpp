@@ -25,7 +25,7 @@ public:
     std::span<float> logits();
     int logit_rows() const { return step_.rows(Rows::kSelected); }
     int logit_width() const { return plan_->logits_buffer().width; }
-    // After wait(): a sample for each row, of the ids below the vocabulary's end.
+    // Waits; a sample for each row, of the ids below the vocabulary's end.
     std::vector<RowSample> sample(const SamplingView&);
 
 private:

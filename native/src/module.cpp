@@ -188,11 +188,17 @@ nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vec
     std::vector<std::int32_t> tokens(rows);
     std::vector<float> logprobs(rows, std::numeric_limits<float>::quiet_NaN());
     nb::list top_ids, top_values, not_finite, nothing_allowed;
+    const nb::object no_ids = nb::cast(owned(std::vector<std::int32_t>())), no_values = nb::cast(owned(std::vector<float>()));
     for (std::size_t r = 0; r < rows; ++r) {
         tokens[r] = samples[r].token;
         if (samples[r].verdict == Verdict::kDrawn && how.top_logprobs[r] >= 0) logprobs[r] = samples[r].logprob;
         if (samples[r].verdict == Verdict::kNotFinite) not_finite.append(r);
         if (samples[r].verdict == Verdict::kNothingAllowed) nothing_allowed.append(r);
+        if (samples[r].top_ids.empty()) {
+            top_ids.append(no_ids);
+            top_values.append(no_values);
+            continue;
+        }
         top_ids.append(owned(std::move(samples[r].top_ids)));
         top_values.append(owned(std::move(samples[r].top_logprobs)));
     }

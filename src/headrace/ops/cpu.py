@@ -133,12 +133,14 @@ class CpuExecutable:
         self._launched = True
 
     def logits(self) -> NDArray[np.float32]:
-        self._wait()
+        self._expect_step()
+        self._executor.wait()
         logits: NDArray[np.float32] = self._executor.logits()
         return logits
 
     def sample(self, sampling: Sampling) -> Sampled:
-        self._wait()
+        self._expect_step()
+        # Native code waits, so that the arguments are on its side before the step is over.
         tokens, logprobs, top_ids, top_logprobs, broken, stuck = self._executor.sample(
             sampling.temperature,
             sampling.top_k,
@@ -156,10 +158,9 @@ class CpuExecutable:
             raise NonFiniteLogits(broken, sampled)
         return sampled
 
-    def _wait(self) -> None:
+    def _expect_step(self) -> None:
         if not self._launched:
             raise RuntimeError("no step was launched")
-        self._executor.wait()
 
 
 def _adjustments(changes: Adjustments | None) -> _native.Adjustments | None:

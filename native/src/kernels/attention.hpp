@@ -16,15 +16,10 @@
 
 namespace headrace::HEADRACE_ISA {
 
-template <int N>
-struct Count {
-    static constexpr int value = N;
-};
-
-// body(Count<rows>) for rows in 1 .. N.
+// body(Constant<rows>()) for rows in 1 .. N.
 template <int N, class Body>
 HEADRACE_INLINE void with_rows(int rows, Body body) {
-    if (rows == N) body(Count<N>{});
+    if (rows == N) body(Constant<N>());
     else if constexpr (N > 1) with_rows<N - 1>(rows, body);
 }
 

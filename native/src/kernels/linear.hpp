@@ -12,15 +12,11 @@ namespace headrace::HEADRACE_ISA {
 constexpr int kFar = 8192, kNear = 1280;
 alignas(4) constexpr std::int8_t kOnes[4] = {1, 1, 1, 1};
 
-template <int N>
-struct Index {
-    static constexpr int value = N;
-};
-// body(Index<0>()), body(Index<1>()), ... written out: what shifts by it needs a constant.
+// body(Constant<0>()), body(Constant<1>()), ... written out: what shifts by it needs a constant.
 template <int Count, int I = 0, class Body>
 HEADRACE_INLINE void each(Body body) {
     if constexpr (I < Count) {
-        body(Index<I>());
+        body(Constant<I>());
         each<Count, I + 1>(body);
     }
 }

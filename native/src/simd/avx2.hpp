@@ -41,12 +41,6 @@ HEADRACE_INLINE F32 load(const std::uint16_t* half) {
     const __m128i* p = reinterpret_cast<const __m128i*>(half);
     return {_mm256_cvtph_ps(_mm_loadu_si128(p)), _mm256_cvtph_ps(_mm_loadu_si128(p + 1))};
 }
-HEADRACE_INLINE void store(std::uint16_t* half, F32 x) {
-    constexpr int rounding = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-    __m128i* p = reinterpret_cast<__m128i*>(half);
-    _mm_storeu_si128(p, _mm256_cvtps_ph(x.lo, rounding));
-    _mm_storeu_si128(p + 1, _mm256_cvtps_ph(x.hi, rounding));
-}
 HEADRACE_INLINE F32 load_bfloat(const std::uint16_t* p) {
     const __m128i* q = reinterpret_cast<const __m128i*>(p);
     const __m256i lo = _mm256_cvtepu16_epi32(_mm_loadu_si128(q));

@@ -33,10 +33,6 @@ HEADRACE_INLINE void store(float* p, F32 x, int n) { _mm512_mask_storeu_ps(p, fi
 HEADRACE_INLINE F32 load(const std::uint16_t* half) {
     return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(half)))};
 }
-HEADRACE_INLINE void store(std::uint16_t* half, F32 x) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(half),
-                        _mm512_cvtps_ph(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
 HEADRACE_INLINE F32 load_bfloat(const std::uint16_t* p) {
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return {_mm512_castsi512_ps(_mm512_slli_epi32(wide, 16))};

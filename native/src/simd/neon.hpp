@@ -60,10 +60,6 @@ HEADRACE_INLINE F32 load(const std::uint16_t* half) {
     return {vcvt_f32_f16(vget_low_f16(lo)), vcvt_high_f32_f16(lo), vcvt_f32_f16(vget_low_f16(hi)),
             vcvt_high_f32_f16(hi)};
 }
-HEADRACE_INLINE void store(std::uint16_t* half, F32 x) {
-    vst1q_u16(half, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
-    vst1q_u16(half + 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
-}
 HEADRACE_INLINE F32 load_bfloat(const std::uint16_t* p) {
     const uint16x8_t lo = vld1q_u16(p), hi = vld1q_u16(p + 8);
     return each<F32>([](uint32x4_t v) { return vreinterpretq_f32_u32(vshlq_n_u32(v, 16)); },

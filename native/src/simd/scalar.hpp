@@ -39,9 +39,6 @@ HEADRACE_INLINE void store(float* p, F32 x) { store(p, x, 16); }
 HEADRACE_INLINE F32 load(const std::uint16_t* half) {
     return lanes<F32>([&](int i) { return half_to_float(half[i]); });
 }
-HEADRACE_INLINE void store(std::uint16_t* half, F32 x) {
-    for (int i = 0; i < 16; ++i) half[i] = float_to_half(x.v[i]);
-}
 HEADRACE_INLINE F32 load_bfloat(const std::uint16_t* p) {
     return lanes<F32>([&](int i) { return __builtin_bit_cast(float, std::uint32_t(p[i]) << 16); });
 }

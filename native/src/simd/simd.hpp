@@ -33,6 +33,12 @@ namespace headrace::HEADRACE_ISA {
 
 constexpr int kLanes = 16;
 
+// A number that a body written once can use where a constant is needed.
+template <int N>
+struct Constant {
+    static constexpr int value = N;
+};
+
 HEADRACE_INLINE F32 zero() { return splat(0.0f); }
 
 HEADRACE_INLINE float first(F32 x) {

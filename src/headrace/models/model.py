@@ -51,10 +51,9 @@ class GgufWeights:
             self._file.release(self._last)
         self._last = name
         try:
-            weight = decode(tensor.type, tensor.shape, self._file.raw(name))
+            return decode(tensor.type, tensor.shape, self._file.raw(name))
         except ValueError as error:
             raise ModelFileError(self._file.path, f"tensor {name!r} {error}") from error
-        return weight
 
 
 def open_model(path: Path) -> Model:

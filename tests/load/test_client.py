@@ -16,6 +16,15 @@ async def test_counts_and_arrivals_come_from_the_stream() -> None:
         timing = await complete(server, IDS)
     assert (timing.prompt_tokens, timing.tokens, len(timing.arrivals)) == (3, 2, 2)
     assert timing.start <= timing.arrivals[0] <= timing.arrivals[1] <= timing.end
+    assert (timing.text, timing.cached_tokens) == ("ab", 0)
+
+
+async def test_what_came_from_a_cache_is_told_if_the_server_does() -> None:
+    counts = {"prompt_tokens": 3, "completion_tokens": 1}
+    details = {"prompt_tokens_details": {"cached_tokens": 2}}
+    end = event(choices=[], usage=counts | details) + b"data: [DONE]\n\n"
+    with FakeServer([token("a"), end]).running() as server:
+        assert (await complete(server, IDS)).cached_tokens == 2
 
 
 async def test_token_ids_are_completed_to_the_exact_length() -> None:

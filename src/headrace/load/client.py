@@ -27,7 +27,7 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """One request as the client saw it; times in seconds of a monotonic clock.
 
     arrivals: one per event that carried text. tokens: completion tokens by the server's
-    own usage, else the number of those events.
+    own usage, else the number of those events. cached_tokens: of the prompt, by the same usage.
     """
 
     start: float
@@ -35,6 +35,8 @@ class Timing(msgspec.Struct, frozen=True, kw_only=True):
     end: float
     prompt_tokens: int
     tokens: int
+    text: str = ""
+    cached_tokens: int = 0
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,9 +98,18 @@ class Server(msgspec.Struct, frozen=True):
         )
 
 
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
 class _Usage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    prompt_tokens_details: _PromptDetails | None = None
+
+    @property
+    def cached_tokens(self) -> int:
+        return (self.prompt_tokens_details and self.prompt_tokens_details.cached_tokens) or 0
 
 
 class _Delta(msgspec.Struct):
@@ -110,8 +121,8 @@ class _Choice(msgspec.Struct):
     delta: _Delta | None = None
 
     @property
-    def has_text(self) -> bool:
-        return bool(self.text or (self.delta and self.delta.content))
+    def said(self) -> str:
+        return self.text or (self.delta and self.delta.content) or ""
 
 
 class _Chunk(msgspec.Struct):
@@ -160,6 +171,7 @@ async def _unchunked(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
 
 async def _read_events(lines: AsyncIterator[bytes], start: float) -> Timing:
     arrivals: list[float] = []
+    pieces: list[str] = []
     usage = _Usage()
     async for line in lines:
         if not line.startswith(b"data:"):
@@ -173,12 +185,15 @@ async def _read_events(lines: AsyncIterator[bytes], start: float) -> Timing:
                 end=now,
                 prompt_tokens=usage.prompt_tokens,
                 tokens=usage.completion_tokens or len(arrivals),
+                text="".join(pieces),
+                cached_tokens=usage.cached_tokens,
             )
         chunk = _decode_chunk(data)
         if chunk.error:
             raise LoadError(bytes(chunk.error).decode())
         if chunk.usage is not None:
             usage = chunk.usage
-        if any(choice.has_text for choice in chunk.choices):
+        if piece := "".join(choice.said for choice in chunk.choices):
             arrivals.append(now)
+            pieces.append(piece)
     raise LoadError("the stream ended without [DONE]")

@@ -257,9 +257,9 @@ NB_MODULE(_native, m) {
         })
         .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer) { b.plan().rotary_kv(q, k, v, layer, std::nullopt); })
         .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer, double base, int dims, bool interleaved,
-                             const std::optional<Vector<float>>& factors, double scale) {
-            b.plan().rotary_kv(q, k, v, layer, RopeShape{base, scale, dims, interleaved, copied(factors)});
-        }, "q"_a, "k"_a, "v"_a, "layer"_a, "base"_a, "dims"_a, "interleaved"_a, "factors"_a.none(), "scale"_a)
+                             const std::optional<Vector<float>>& factors, double scale, double magnitude) {
+            b.plan().rotary_kv(q, k, v, layer, RopeShape{base, scale, magnitude, dims, interleaved, copied(factors)});
+        }, "q"_a, "k"_a, "v"_a, "layer"_a, "base"_a, "dims"_a, "interleaved"_a, "factors"_a.none(), "scale"_a, "magnitude"_a)
         .def("attention", [](Builder& b, int out, int q, int layer, float scale, int window, float softcap) {
             b.plan().attention({out, q, layer, scale, window, softcap});
         })

@@ -120,8 +120,8 @@ public:
             const double angle = step.positions[std::size_t(r)] * table_.frequencies[std::size_t(i)];
             const int first = shape.interleaved ? 2 * i : i;
             const int second = shape.interleaved ? 2 * i + 1 : i + half;
-            cos[first] = cos[second] = float(std::cos(angle));
-            sin[second] = float(std::sin(angle));
+            cos[first] = cos[second] = float(shape.magnitude * std::cos(angle));
+            sin[second] = float(shape.magnitude * std::sin(angle));
             sin[first] = -sin[second];
         }
     }

@@ -53,6 +53,7 @@ struct Step {
 
 struct RopeShape {
     double base, scale;
+    double magnitude;  // what a pair's length is multiplied by
     int dims;
     bool interleaved;
     std::vector<float> factors;  // empty: none

@@ -56,7 +56,7 @@ private:
             plan->linear(kH, {{kQ, matrix(kHeads * kHeadDim, kWidth), random_.numbers(kHeads * kHeadDim), false},
                               {kK, matrix(kKvHeads * kHeadDim, kWidth), {}, false},
                               {kV, matrix(kKvHeads * kHeadDim, kWidth), {}, false}});
-            plan->rotary_kv(kQ, kK, kV, layer, RopeShape{1e4, 1, first ? kHeadDim : 6, first, {}});
+            plan->rotary_kv(kQ, kK, kV, layer, RopeShape{1e4, 1, 1, first ? kHeadDim : 6, first, {}});
             plan->attention({kA, kQ, layer, 0.25f, first ? 0 : 40, first ? 0.0f : 10.0f});
             plan->linear(kA, {{kX, matrix(kWidth, kHeads * kHeadDim), {}, true}});
             plan->norm(kH, kX, norm(), 1e-5f, 1);

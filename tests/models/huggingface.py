@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from gguf import GGMLQuantizationType
+from gguf.quants import dequantize, quantize
 from transformers import PreTrainedModel
 
 from tests.models.tiny import write_gguf
@@ -19,26 +21,36 @@ _NAMES = {
     "self_attn.k_proj": "attn_k",
     "self_attn.v_proj": "attn_v",
     "self_attn.o_proj": "attn_output",
+    "self_attn.qkv_proj": "attn_qkv",
     "self_attn.q_norm": "attn_q_norm",
     "self_attn.k_norm": "attn_k_norm",
     "mlp.gate_proj": "ffn_gate",
     "mlp.up_proj": "ffn_up",
+    "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "input_layernorm": "attn_norm",
 }
-_NORMS_AFTER_ATTENTION = {
-    "llama": {"post_attention_layernorm": "ffn_norm"},
-    "qwen2": {"post_attention_layernorm": "ffn_norm"},
-    "gemma3": {
-        "post_attention_layernorm": "post_attention_norm",
-        "pre_feedforward_layernorm": "ffn_norm",
-        "post_feedforward_layernorm": "post_ffw_norm",
-    },
+_LLAMA_NORM = {"post_attention_layernorm": "ffn_norm"}
+_GEMMA_NORMS = {
+    "post_attention_layernorm": "post_attention_norm",
+    "pre_feedforward_layernorm": "ffn_norm",
+    "post_feedforward_layernorm": "post_ffw_norm",
 }
+_PERMUTED = ("llama", "smollm3")
 
 
-def export(model: PreTrainedModel, architecture: str, path: Path, **metadata: Any) -> Path:
-    """The model's weights in GGUF's names and layouts; metadata: the family's own keys."""
+def export(
+    model: PreTrainedModel,
+    architecture: str,
+    path: Path,
+    *,
+    quantised: GGMLQuantizationType | None = None,
+    **metadata: Any,
+) -> Path:
+    """The model's weights in GGUF's names and layouts; metadata: the family's own keys.
+
+    quantised: how to store matrices; the model's own then become what the file holds.
+    """
     config = model.config
     keys = {
         "block_count": config.num_hidden_layers,
@@ -53,16 +65,23 @@ def export(model: PreTrainedModel, architecture: str, path: Path, **metadata: An
     for name, value in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
-        values = value.float().numpy()
-        if architecture == "llama" and "q_proj" in name:
+        values = value.float().numpy().copy()
+        if quantised is not None and values.ndim == 2:
+            value.copy_(torch.from_numpy(dequantize(quantize(values, quantised), quantised)))
+        if architecture in _PERMUTED and "q_proj" in name:
             values = interleave(values, config.num_attention_heads)
-        if architecture == "llama" and "k_proj" in name:
+        if architecture in _PERMUTED and "k_proj" in name:
             values = interleave(values, config.num_key_value_heads)
-        if architecture == "gemma3" and name.endswith("norm.weight"):
+        if architecture.startswith("gemma") and name.endswith("norm.weight"):
             values = values + 1
         tensors[gguf_name(name, architecture)] = values
-    if architecture == "llama" and config.rope_parameters["rope_type"] == "llama3":
+    rope = getattr(config, "rope_parameters", {})
+    if rope.get("rope_type") == "llama3":
         tensors["rope_freqs.weight"] = rope_factors(model)
+    for kind in ("long", "short"):
+        if f"{kind}_factor" in rope:
+            factors = np.array(rope[f"{kind}_factor"], np.float32)
+            tensors[f"rope_factors_{kind}.weight"] = factors
     return write_gguf(
         path,
         {
@@ -71,6 +90,7 @@ def export(model: PreTrainedModel, architecture: str, path: Path, **metadata: An
             "tokenizer.ggml.tokens": [f"t{i}" for i in range(config.vocab_size)],
         },
         tensors,
+        quantised,
     )
 
 
@@ -80,7 +100,8 @@ def gguf_name(name: str, architecture: str) -> str:
     if stem.startswith("model.layers."):
         _, _, layer, stem = stem.split(".", 3)
         prefix = f"blk.{layer}."
-    return f"{prefix}{(_NAMES | _NORMS_AFTER_ATTENTION[architecture])[stem]}.{kind}"
+    norms = _GEMMA_NORMS if architecture.startswith("gemma") else _LLAMA_NORM
+    return f"{prefix}{(_NAMES | norms)[stem]}.{kind}"
 
 
 def interleave(values: np.ndarray, heads: int) -> np.ndarray:

@@ -17,7 +17,7 @@ from headrace.ops.weights import DenseWeight
 from tests.models.raw_gguf import ARRAY, U32, array, gguf_bytes, key_value, u32
 from tests.models.tiny import FEED_FORWARD, HEAD_DIM, VOCAB, WIDTH, write_tiny
 
-ARCHITECTURES = ["llama", "qwen2", "gemma3"]
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "phi3", "gemma2", "gemma3"]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -113,7 +113,9 @@ def test_a_missing_key_is_named(tmp_path: Path, architecture: str, name: str) ->
 
 
 ABSURD = {
-    "general.architecture": [("mamba", "architecture 'mamba' is not supported; gemma3, llama, q")],
+    "general.architecture": [
+        ("mamba", "architecture 'mamba' is not supported; gemma2, gemma3, llama")
+    ],
     "llama.block_count": [
         (0, "1 to 1024"),
         (4_000_000_000, "1 to 1024"),
@@ -136,9 +138,12 @@ ABSURD = {
     "llama.feed_forward_length": [(0, "is 0")],
     "llama.rope.freq_base": [(-1.0, "not a positive number"), ("1", "must be a float")],
     "llama.rope.dimension_count": [(18, "2 to 16"), (7, "must be even")],
-    "llama.rope.scaling.type": [("yarn", "'yarn'"), (3, "must be a string, not int")],
+    "llama.rope.scaling.type": [
+        ("odd", "'odd'; none, linear, yarn"),
+        (3, "must be a string, not int"),
+    ],
     "llama.rope.scaling.factor": [(0.0, "not a positive number")],
-    "llama.rope.scaling.attn_factor": [(0.5, "attn_factor' 0.5")],
+    "llama.rope.scaling.attn_factor": [(0.0, "not a positive number")],
     "llama.expert_count": [(8, "mixtures of experts are not supported")],
     "tokenizer.ggml.tokens": [
         (None, "must be a non-empty array of strings"),
@@ -170,6 +175,9 @@ def test_a_file_without_an_architecture(tmp_path: Path) -> None:
 REQUIRED = {
     "llama": ["token_embd.weight", "output_norm.weight", "blk.0.attn_v.weight"],
     "qwen2": ["blk.1.attn_q.bias", "blk.0.attn_k.bias", "blk.1.ffn_down.weight"],
+    "qwen3": ["blk.0.attn_q_norm.weight", "blk.1.attn_k_norm.weight"],
+    "phi3": ["blk.0.attn_qkv.weight", "blk.1.ffn_up.weight"],
+    "gemma2": ["blk.0.post_attention_norm.weight"],
     "gemma3": ["blk.0.attn_q_norm.weight", "blk.1.post_ffw_norm.weight"],
 }
 
@@ -180,7 +188,8 @@ REQUIRED = {
 )
 def test_a_missing_tensor_is_named(tmp_path: Path, architecture: str, name: str) -> None:
     path = write_tiny(tmp_path / "m.gguf", architecture, without=[name])
-    with pytest.raises(ModelFileError, match=f"tensor '{name}' is missing"):
+    first = name.replace("attn_qkv", "attn_q").replace("ffn_up", "ffn_gate")
+    with pytest.raises(ModelFileError, match=f"tensor '{first}' is missing"):
         open_model(path)
 
 

@@ -26,8 +26,10 @@ def tiny_metadata(architecture: str) -> dict[str, object]:
         "attention.layer_norm_rms_epsilon": 1e-5,
         "rope.freq_base": 10000.0,
     }
-    if architecture == "gemma3":
+    if architecture.startswith("gemma"):
         metadata |= {"attention.key_length": HEAD_DIM, "attention.sliding_window": 8}
+    if architecture == "gemma2":
+        metadata |= {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
     named = {f"{architecture}.{name}": value for name, value in metadata.items()}
     return {
         "general.architecture": architecture,
@@ -58,12 +60,16 @@ def tiny_shapes(architecture: str) -> Shapes:
                 "attn_k.bias": (keys,),
                 "attn_v.bias": (keys,),
             }
-        if architecture == "gemma3":
+        if architecture in ("qwen3", "gemma3"):
+            block |= {"attn_q_norm.weight": (HEAD_DIM,), "attn_k_norm.weight": (HEAD_DIM,)}
+        if architecture.startswith("gemma"):
+            block |= {"post_attention_norm.weight": (WIDTH,), "post_ffw_norm.weight": (WIDTH,)}
+        if architecture == "phi3":
+            for name in ("attn_q", "attn_k", "attn_v", "ffn_gate"):
+                del block[f"{name}.weight"]
             block |= {
-                "attn_q_norm.weight": (HEAD_DIM,),
-                "attn_k_norm.weight": (HEAD_DIM,),
-                "post_attention_norm.weight": (WIDTH,),
-                "post_ffw_norm.weight": (WIDTH,),
+                "attn_qkv.weight": (queries + 2 * keys, WIDTH),
+                "ffn_up.weight": (2 * FEED_FORWARD, WIDTH),
             }
         shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
     return shapes
@@ -90,14 +96,25 @@ def write_tiny(
     return write_gguf(path, {key: v for key, v in keys.items() if v is not None}, tensors)
 
 
-def write_gguf(path: Path, metadata: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> Path:
-    """A GGUF file of float32 tensors, written by the format's own library."""
+def write_gguf(
+    path: Path,
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, np.ndarray],
+    quantised: gguf.GGMLQuantizationType | None = None,
+) -> Path:
+    """A GGUF file written by the format's own library: of float32 tensors, or with matrices
+    quantised."""
     writer = gguf.GGUFWriter(path, metadata["general.architecture"])
     for key, value in metadata.items():
         if key != "general.architecture":
             _add(writer, key, value)
     for name, values in tensors.items():
-        writer.add_tensor(name, np.ascontiguousarray(values, np.float32))
+        values = np.ascontiguousarray(values, np.float32)
+        if quantised is None or values.ndim == 1:
+            writer.add_tensor(name, values)
+        else:
+            packed = gguf.quants.quantize(values, quantised)
+            writer.add_tensor(name, packed, raw_dtype=quantised)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -198,6 +198,8 @@ ROPES = [
     Rope(10_000.0, 32, True, factors="factors"),
     Rope(10_000.0, 32, False, factors="factors"),
     Rope(10_000.0, 2, False),
+    Rope(10_000.0, 8, False, divisors=(1.0, 1.5, 3.0, 8.0), magnitude=1.25),
+    Rope(10_000.0, 8, True, factors="factors", divisors=(1.0, 1.5, 3.0, 8.0)),
 ]
 
 

@@ -70,7 +70,7 @@ def test_softmax_gives_hidden_positions_nothing() -> None:
 def test_rotation(interleaved: bool) -> None:
     """Each pair as a complex number times e^(i angle); what is beyond dims stays."""
     rng = np.random.default_rng(19)
-    rope = Rope(100.0, 6, interleaved, scale=0.5)
+    rope = Rope(100.0, 6, interleaved, scale=0.5, divisors=(1.0, 3.0, 0.5), magnitude=1.5)
     x = rng.normal(0, 1, (3, 2, 8)).astype(np.float32)
     factors = np.array([1.0, 2.0, 4.0], np.float32)
     positions = np.array([0, 7, 900], np.int32)
@@ -78,8 +78,9 @@ def test_rotation(interleaved: bool) -> None:
     for row, position in enumerate(positions):
         for i in range(3):
             a, b = (2 * i, 2 * i + 1) if interleaved else (i, i + 3)
-            angle = 0.5 * position / (100.0 ** (2 * i / 6) * float(factors[i]))
-            turned = (x[row, :, a] + 1j * x[row, :, b]) * np.exp(1j * angle)
+            divisor = rope.divisors[i] * float(factors[i])
+            angle = 0.5 * position / (100.0 ** (2 * i / 6) * divisor)
+            turned = (x[row, :, a] + 1j * x[row, :, b]) * 1.5 * np.exp(1j * angle)
             np.testing.assert_allclose(got[row, :, a], turned.real, atol=1e-6)
             np.testing.assert_allclose(got[row, :, b], turned.imag, atol=1e-6)
     assert np.array_equal(got[..., 6:], x[..., 6:])

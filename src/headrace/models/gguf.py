@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.models.errors import ModelFileError
-from headrace.models.mapped import map_file
+from headrace.models.mapped import map_file, release_pages
 
 VERSIONS = (2, 3)
 MAX_DIMS = 4
@@ -106,6 +106,10 @@ class GgufFile:
         self.tensors = tensors
         self._mapped = mapped
 
+    def with_tensors(self, tensors: Mapping[str, Tensor]) -> GgufFile:
+        """The same file, its data described in another way."""
+        return GgufFile(self.path, self._mapped, self.metadata, tensors)
+
     def raw(self, name: str) -> NDArray[np.uint8]:
         """The tensor's bytes, uint8 [size]: a read-only view of the file. KeyError if absent."""
         tensor = self.tensors[name]
@@ -114,10 +118,7 @@ class GgufFile:
     def release(self, name: str) -> None:
         """Gives the tensor's pages back to the system. Whoever reads them again reads the file."""
         tensor = self.tensors[name]
-        start = -(-tensor.start // mmap.PAGESIZE) * mmap.PAGESIZE
-        size = (tensor.start + tensor.size) // mmap.PAGESIZE * mmap.PAGESIZE - start
-        if size > 0 and hasattr(mmap, "MADV_DONTNEED"):
-            self._mapped.madvise(mmap.MADV_DONTNEED, start, size)
+        release_pages(self._mapped, tensor.start, tensor.size)
 
 
 def read_gguf(path: Path) -> GgufFile:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import structlog
 
 from headrace.models.architectures import ARCHITECTURES
-from headrace.models.architectures.hyperparameters import Hyperparameters
+from headrace.models.architectures.hyperparameters import Hyperparameters, Sizes
 from headrace.models.errors import ModelFileError
 from headrace.models.formats import decode
+from headrace.models.fused import take_apart
 from headrace.models.gguf import GgufFile, Tensor, read_gguf
+from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.ops.checks import required_weights, vocabulary_weights
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
@@ -24,7 +27,9 @@ log = structlog.get_logger(__name__)
 class Model:
     """A checkpoint that passed every check; weights are read when a backend asks for them.
 
-    metadata, tensors: the file's key-values and descriptions of its tensors.
+    metadata: a GGUF file's key-values, or what config.json says. tensors: descriptions of the
+    checkpoint's tensors, by the names that the program has for them. tokenizer_file: a
+    tokenizer.json, where the metadata do not hold the tokenizer.
     """
 
     architecture: str
@@ -34,6 +39,94 @@ class Model:
     context_length: int
     chat_template: str | None
     tensors: Mapping[str, Tensor]
+    tokenizer_file: Path | None = None
+
+
+class Checkpoint(Protocol):
+    """What `open_model` asks of either container. Everything raises ValueError."""
+
+    path: Path
+    architecture: str
+    metadata: Mapping[str, object]
+    tokenizer_file: Path | None
+
+    def keys(self, context_length: int | None) -> Hyperparameters: ...
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """By GGUF's names."""
+        ...
+
+    def stored_name(self, name: str) -> str:
+        """What the checkpoint calls the tensor that GGUF gives this name."""
+        ...
+
+    def chat_template(self) -> str | None: ...
+
+    def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource: ...
+
+
+def open_model(path: Path, context_length: int | None = None) -> Model:
+    """Map a GGUF file, or a folder with config.json and safetensors, and build its program; no
+    weight is read.
+
+    context_length: tokens that sequences may have here, as deployed; None: as the model allows.
+    Rope scalings that depend on a sequence's length go by it, the same for all sequences.
+    Tensors the architecture does not use are ignored, with a warning that lists them.
+    Raises ModelFileError, naming the key or tensor, if the file is broken, its architecture
+    is unknown, or anything the architecture needs is missing or of the wrong shape.
+    """
+    checkpoint: Checkpoint
+    try:
+        checkpoint = HuggingFaceCheckpoint(path) if path.is_dir() else GgufCheckpoint(path)
+        keys = checkpoint.keys(context_length)
+        tensors = take_apart(checkpoint.tensors(), Sizes.read(keys))
+        program = ARCHITECTURES[checkpoint.architecture](keys, tensors.keys())
+        _check_tensors(checkpoint, tensors, program)
+        chat_template = checkpoint.chat_template()
+    except ModelFileError:
+        raise
+    except ValueError as error:
+        raise ModelFileError(path, str(error)) from error
+    return Model(
+        architecture=checkpoint.architecture,
+        program=program,
+        weights=checkpoint.weights(tensors),
+        metadata=checkpoint.metadata,
+        context_length=program.context_length,
+        chat_template=chat_template,
+        tensors=tensors,
+        tokenizer_file=checkpoint.tokenizer_file,
+    )
+
+
+class GgufCheckpoint:
+    """A GGUF file, which holds everything."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = read_gguf(path)
+        self.path = path
+        self.metadata = self._file.metadata
+        self.tokenizer_file: Path | None = None
+        self.architecture = _architecture(self.metadata)
+
+    def keys(self, context_length: int | None) -> Hyperparameters:
+        return Hyperparameters(self.metadata, self.architecture, context_length)
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        return self._file.tensors
+
+    def stored_name(self, name: str) -> str:
+        return name
+
+    def chat_template(self) -> str | None:
+        key = "tokenizer.chat_template"
+        template = self.metadata.get(key)
+        if template is not None and not isinstance(template, str):
+            raise ValueError(f"key {key!r} must be a string")
+        return template
+
+    def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource:
+        return GgufWeights(self._file.with_tensors(tensors))
 
 
 class GgufWeights:
@@ -56,33 +149,6 @@ class GgufWeights:
             raise ModelFileError(self._file.path, f"tensor {name!r} {error}") from error
 
 
-def open_model(path: Path) -> Model:
-    """Map a GGUF file and build its program; no weight is read.
-
-    Tensors the architecture does not use are ignored, with a warning that lists them.
-    Raises ModelFileError, naming the key or tensor, if the file is broken, its architecture
-    is unknown, or anything the architecture needs is missing or of the wrong shape.
-    """
-    file = read_gguf(path)
-    try:
-        architecture = _architecture(file.metadata)
-        keys = Hyperparameters(file.metadata, architecture)
-        program = ARCHITECTURES[architecture](keys, file.tensors.keys())
-        _check_tensors(file, program)
-        chat_template = _chat_template(file.metadata)
-    except ValueError as error:
-        raise ModelFileError(path, str(error)) from error
-    return Model(
-        architecture=architecture,
-        program=program,
-        weights=GgufWeights(file),
-        metadata=file.metadata,
-        context_length=program.context_length,
-        chat_template=chat_template,
-        tensors=file.tensors,
-    )
-
-
 def _architecture(metadata: Mapping[str, object]) -> str:
     key = "general.architecture"
     name = metadata.get(key)
@@ -94,23 +160,15 @@ def _architecture(metadata: Mapping[str, object]) -> str:
     return name
 
 
-def _chat_template(metadata: Mapping[str, object]) -> str | None:
-    key = "tokenizer.chat_template"
-    template = metadata.get(key)
-    if template is not None and not isinstance(template, str):
-        raise ValueError(f"key {key!r} must be a string")
-    return template
-
-
-def _check_tensors(file: GgufFile, program: Program) -> None:
+def _check_tensors(checkpoint: Checkpoint, tensors: Mapping[str, Tensor], program: Program) -> None:
     vocabulary = vocabulary_weights(program)
     needed = dict(required_weights(program))
     for name, shape in needed.items():
-        if name not in file.tensors:
-            raise ValueError(f"tensor {name!r} is missing")
-        _check_shape(file.tensors[name], shape, at_least=name in vocabulary)
-    if extra := sorted(file.tensors.keys() - needed.keys()):
-        log.warning("tensors not used", file=str(file.path), tensors=extra)
+        if name not in tensors:
+            raise ValueError(f"tensor {checkpoint.stored_name(name)!r} is missing")
+        _check_shape(tensors[name], shape, at_least=name in vocabulary)
+    if extra := sorted(tensors[name].name for name in tensors.keys() - needed.keys()):
+        log.warning("tensors not used", file=str(checkpoint.path), tensors=extra)
 
 
 def _check_shape(tensor: Tensor, shape: tuple[int, ...], *, at_least: bool) -> None:

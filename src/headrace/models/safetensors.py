@@ -20,8 +20,8 @@ import numpy as np
 
 from headrace.models.errors import ModelFileError
 from headrace.models.formats import decode
-from headrace.models.gguf import TENSOR_TYPES
-from headrace.models.mapped import map_file
+from headrace.models.gguf import TENSOR_TYPES, Tensor
+from headrace.models.mapped import map_file, release_pages
 from headrace.ops.weights import Weight
 
 MAX_HEADER = 100_000_000
@@ -69,19 +69,33 @@ class SafetensorsFile:
     def load(self, name: str) -> Weight:
         """A DenseWeight. KeyError if the file has no such tensor, ModelFileError if its type
         cannot be read or a value is not finite."""
+        return self.weight(self.describe(name))
+
+    def describe(self, name: str) -> Tensor:
+        """The tensor as programs' weights are described. KeyError if the file has none of that
+        name, ModelFileError if its type cannot be read."""
         tensor = self.tensors[name]
         if tensor.dtype not in _READABLE:
             raise ModelFileError(
                 self.path,
                 f"tensor {name!r} is {tensor.dtype}; only {', '.join(_READABLE)} can be read",
             )
+        return Tensor(name, tensor.shape, _READABLE[tensor.dtype], tensor.start, tensor.size)
+
+    def weight(self, tensor: Tensor) -> Weight:
+        """What the file holds where the description says. Raises ModelFileError if a value is
+        not finite."""
         try:
             raw = np.frombuffer(self._mapped, np.uint8, tensor.size, tensor.start)
             if tensor.start % 4:  # the format promises no alignment, numpy and kernels want it
                 raw = raw.copy()
-            return decode(_READABLE[tensor.dtype], tensor.shape, raw)
+            return decode(tensor.type, tensor.shape, raw)
         except ValueError as error:
-            raise ModelFileError(self.path, f"tensor {name!r} {error}") from error
+            raise ModelFileError(self.path, f"tensor {tensor.name!r} {error}") from error
+
+    def release(self, tensor: Tensor) -> None:
+        """Gives the tensor's pages back to the system. Whoever reads them again reads the file."""
+        release_pages(self._mapped, tensor.start, tensor.size)
 
 
 def read_safetensors(path: Path) -> SafetensorsFile:

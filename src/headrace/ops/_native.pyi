@@ -77,6 +77,7 @@ class Builder:
         interleaved: bool = ...,
         factors: _Floats | None = ...,
         scale: float = ...,
+        magnitude: float = ...,
     ) -> None: ...
     def attention(
         self, out: int, q: int, layer: int, scale: float, window: int, softcap: float

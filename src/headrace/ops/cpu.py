@@ -269,6 +269,9 @@ class _Lowering:
             self._builder.rotary_kv(*places)
             return
         factors = None if rope.factors is None else self._vectors[rope.factors]
+        if rope.divisors:
+            divisors = np.array(rope.divisors, np.float32)
+            factors = divisors if factors is None else divisors * factors
         self._builder.rotary_kv(
-            *places, rope.base, rope.dims, rope.interleaved, factors, rope.scale
+            *places, rope.base, rope.dims, rope.interleaved, factors, rope.scale, rope.magnitude
         )

@@ -57,8 +57,9 @@ class Linear:
 class Rope:
     """Rotary embedding of the first `dims` values of a head (RoFormer, arXiv:2104.09864).
 
-    Pair i turns by position / (base ** (2 i / dims) * factors[i]). `interleaved` pairs
-    (2i, 2i+1) as Llama's GGUF files lay them out; else (i, i + dims/2), as NeoX does.
+    Pair i turns by scale * position / (base ** (2 i / dims) * divisors[i] * factors[i]), and its
+    length is multiplied by `magnitude`. `interleaved` pairs (2i, 2i+1) as Llama's GGUF files lay
+    them out; else (i, i + dims/2), as NeoX does.
     """
 
     base: float
@@ -66,6 +67,8 @@ class Rope:
     interleaved: bool
     factors: str | None = None  # name of a float32[dims/2] weight
     scale: float = 1.0  # positions are multiplied by it (linear scaling)
+    divisors: tuple[float, ...] = ()  # dims/2 numbers, or none
+    magnitude: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

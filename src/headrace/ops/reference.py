@@ -160,10 +160,13 @@ def rotate(x: Floats, positions: NDArray[np.int32], rope: Rope, factors: Floats 
     """x float32 [rows, heads, head_dim], turned by each row's position."""
     exponents = np.arange(rope.dims // 2) * 2 / rope.dims
     frequencies = rope.scale / rope.base**exponents
+    if rope.divisors:
+        frequencies = frequencies / np.array(rope.divisors, np.float32)
     if factors is not None:
         frequencies = frequencies / factors
     angles = positions[:, None, None] * frequencies
-    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    cos = (rope.magnitude * np.cos(angles)).astype(np.float32)
+    sin = (rope.magnitude * np.sin(angles)).astype(np.float32)
     turned = x[..., : rope.dims]
     if rope.interleaved:
         a, b = turned[..., 0::2], turned[..., 1::2]

@@ -27,39 +27,25 @@ from headrace.ops.program import (
     SelectRows,
 )
 
+Activation = Literal["silu", "gelu"]
 EMBEDDING = "token_embd.weight"
+_ACTIVATIONS: dict[str, Activation] = {
+    "silu": "silu",
+    "swish": "silu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_new": "gelu",
+}
 
 
-def read_rope(
-    keys: Hyperparameters, sizes: Sizes, tensors: Container[str], *, interleaved: bool
-) -> Rope:
-    """The rotary embedding the metadata describe. Raises ValueError on one we cannot compute."""
-    dims = keys.integer("rope.dimension_count", 2, sizes.head_dim, default=sizes.head_dim)
-    if dims % 2:
-        raise ValueError(f"key {keys.key('rope.dimension_count')!r} is {dims}; it must be even")
-    factors = "rope_freqs.weight"
-    return Rope(
-        base=keys.number("rope.freq_base", 10000.0),
-        dims=dims,
-        interleaved=interleaved,
-        factors=factors if factors in tensors else None,
-        scale=_position_scale(keys),
-    )
-
-
-def _position_scale(keys: Hyperparameters) -> float:
-    kind = keys.text("rope.scaling.type", "linear")
-    if kind not in ("none", "linear") or keys.number("rope.scaling.attn_factor", 1.0) != 1.0:
+def read_activation(keys: Hyperparameters, usual: str) -> Activation:
+    """What the gate goes through; GGUF files leave it to the family. Raises ValueError naming
+    one we do not have."""
+    name = keys.text("activation", usual)
+    if name not in _ACTIVATIONS:
         raise ValueError(
-            f"key {keys.key('rope.scaling.type')!r} is {kind!r} with"
-            f" {keys.key('rope.scaling.attn_factor')!r}"
-            f" {keys.number('rope.scaling.attn_factor', 1.0)}; only 'none' and 'linear' with 1.0"
-            " are supported"
+            f"key {keys.key('activation')!r} is {name!r}; {', '.join(_ACTIVATIONS)} are supported"
         )
-    if kind == "none":
-        return 1.0
-    old_key = keys.number("rope.scale_linear", 1.0)
-    return 1.0 / keys.number("rope.scaling.factor", old_key)
+    return _ACTIVATIONS[name]
 
 
 def attention(
@@ -67,11 +53,12 @@ def attention(
     sizes: Sizes,
     tensors: Container[str],
     *,
-    rope: Rope,
+    rope: Rope | None,
     scale: float,
     qkv_bias: bool = False,
     head_norms: bool = False,
     window: int | None = None,
+    softcap: float | None = None,
 ) -> Iterator[Op]:
     """Attention over h, into a. qkv_bias: biases must be there; head_norms: each head's query
     and key are normed."""
@@ -86,7 +73,7 @@ def attention(
         yield Norm("q", "q", f"{block}attn_q_norm.weight", sizes.eps, groups=sizes.heads)
         yield Norm("k", "k", f"{block}attn_k_norm.weight", sizes.eps, groups=sizes.kv_heads)
     yield RotaryKV("q", "k", "v", layer, rope)
-    yield Attention("a", "q", layer, scale, window)
+    yield Attention("a", "q", layer, scale, window, softcap)
 
 
 def attention_output(layer: int, tensors: Container[str], out: Literal["x", "y"]) -> Linear:
@@ -96,10 +83,7 @@ def attention_output(layer: int, tensors: Container[str], out: Literal["x", "y"]
 
 
 def gated_mlp(
-    layer: int,
-    tensors: Container[str],
-    activation: Literal["silu", "gelu"],
-    out: Literal["x", "y"],
+    layer: int, tensors: Container[str], activation: Activation, out: Literal["x", "y"]
 ) -> Iterator[Op]:
     """The gated feed-forward layer over h (Shazeer, arXiv:2002.05202): added to x, or into y."""
     block = f"blk.{layer}."

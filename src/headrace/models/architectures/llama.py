@@ -1,20 +1,13 @@
-"""Llama (arXiv:2302.13971) and its kin: norm, attention, norm, gated SiLU, all residual."""
+"""Llama 2 and 3 (arXiv:2307.09288, arXiv:2407.21783), SmolLM 2, and Mistral (arXiv:2310.06825),
+which is a Llama that sees a window. All are what `Decoder` is without differences."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 
-from headrace.models.architectures.hyperparameters import Hyperparameters, Sizes
-from headrace.models.architectures.layers import (
-    EMBEDDING,
-    attention,
-    attention_output,
-    gated_mlp,
-    output_head,
-    program,
-    read_rope,
-)
-from headrace.ops.program import Embed, Norm, Op, Program, Rope
+from headrace.models.architectures.decoder import Decoder
+from headrace.models.architectures.hyperparameters import Hyperparameters
+from headrace.ops.program import Program
 
 
 def build(keys: Hyperparameters, tensors: Container[str]) -> Program:
@@ -24,27 +17,4 @@ def build(keys: Hyperparameters, tensors: Container[str]) -> Program:
         raise ValueError(
             f"key {keys.key('expert_count')!r} is {experts}; mixtures of experts are not supported"
         )
-    sizes = Sizes.read(keys)
-    rope = read_rope(keys, sizes, tensors, interleaved=True)
-    return program(sizes, decoder(keys, sizes, tensors, rope))
-
-
-def decoder(
-    keys: Hyperparameters,
-    sizes: Sizes,
-    tensors: Container[str],
-    rope: Rope,
-    *,
-    qkv_bias: bool = False,
-) -> Iterator[Op]:
-    """The whole model, for every family that differs from Llama only in rope and biases."""
-    scale = keys.number("attention.scale", sizes.head_dim**-0.5)
-    yield Embed("x", EMBEDDING)
-    for layer in range(sizes.layers):
-        block = f"blk.{layer}."
-        yield Norm("h", "x", f"{block}attn_norm.weight", sizes.eps)
-        yield from attention(layer, sizes, tensors, rope=rope, scale=scale, qkv_bias=qkv_bias)
-        yield attention_output(layer, tensors, "x")
-        yield Norm("h", "x", f"{block}ffn_norm.weight", sizes.eps)
-        yield from gated_mlp(layer, tensors, "silu", "x")
-    yield from output_head(sizes, tensors)
+    return Decoder.read(keys, tensors, neighbours=True).program()

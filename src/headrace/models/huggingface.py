@@ -1,0 +1,156 @@
+"""Checkpoints as Hugging Face transformers saves them: a folder with config.json, safetensors,
+tokenizer.json and its config."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headrace.models.architectures.hyperparameters import Hyperparameters
+from headrace.models.config import ConfigKeys
+from headrace.models.dialects import DIALECTS, Dialect
+from headrace.models.errors import ModelFileError
+from headrace.models.gguf import Tensor
+from headrace.models.jsonfile import read_object
+from headrace.models.safetensors import SafetensorsFile
+from headrace.models.shards import read_shards
+from headrace.ops.weights import DenseWeight, Weight, WeightSource
+
+CONFIG, TOKENIZER = "config.json", "tokenizer.json"
+TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
+_OUTPUT = "output.weight"
+
+
+class HuggingFaceCheckpoint:
+    """A folder. Raises ModelFileError where a file in it is faulty, ValueError naming the key of
+    config.json that asks for what we cannot compute."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        config = read_object(path / CONFIG)
+        self._dialect = _dialect(config)
+        self.metadata: Mapping[str, object] = _text_config(config)
+        self.architecture = self._dialect.architecture
+        tokenizer = path / TOKENIZER
+        self.tokenizer_file = tokenizer if tokenizer.is_file() else None
+        self._files: dict[str, SafetensorsFile] = {}
+
+    def keys(self, context_length: int | None) -> Hyperparameters:
+        tokens = None if self.tokenizer_file is None else _count_tokens(self.tokenizer_file)
+        keys = ConfigKeys(self.metadata, self.architecture, context_length, tokens)
+        for name in ("use_bidirectional_attention", "quantization_config"):
+            if self.metadata.get(name):
+                raise ValueError(f"key {name!r} asks for what is not supported")
+        return keys
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        tensors: dict[str, Tensor] = {}
+        for stored, file in read_shards(self.path).items():
+            name = self._dialect.gguf_name(stored)
+            if name is None:
+                continue
+            if name in tensors:
+                raise ValueError(f"tensors {tensors[name].name!r} and {stored!r} are both {name!r}")
+            tensors[name] = file.describe(stored)
+            self._files[stored] = file
+        if self._is_tied(_OUTPUT in tensors):
+            tensors.pop(_OUTPUT, None)
+        return tensors
+
+    def _is_tied(self, has_output: bool) -> bool:
+        """Whether the embedding is the output matrix, whatever else the file holds."""
+        tied = self.metadata.get("tie_word_embeddings")
+        if tied is None:
+            tied = self._dialect.tied
+        if not isinstance(tied, bool):
+            raise ValueError(f"key 'tie_word_embeddings' must be true or false, not {tied!r}")
+        if not tied and not has_output:
+            raise ValueError(
+                "tensor 'lm_head.weight' is missing, and 'tie_word_embeddings' does not say that"
+                " the embedding takes its place"
+            )
+        return tied
+
+    def stored_name(self, name: str) -> str:
+        return self._dialect.stored_name(name)
+
+    def chat_template(self) -> str | None:
+        """Its own file, or the tokenizer's config: a text, or several of which one is "default"."""
+        path = self.path / TEMPLATE
+        if path.is_file():
+            try:
+                return path.read_text("utf-8")
+            except ValueError as error:
+                raise ModelFileError(path, "is not UTF-8") from error
+        path = self.path / TOKENIZER_CONFIG
+        template = read_object(path).get("chat_template") if path.is_file() else None
+        if isinstance(template, list):
+            named = {
+                one.get("name"): one.get("template") for one in template if isinstance(one, dict)
+            }
+            template = named.get("default")
+        if template is not None and not isinstance(template, str):
+            raise ModelFileError(path, "key 'chat_template' must be a string")
+        return template
+
+    def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource:
+        return _Weights(tensors, self._files, self._dialect.norm_offset)
+
+
+class _Weights:
+    """WeightSource over safetensors files. Of the mapped files only the tensor loaded last
+    stays resident: beside packed weights the rest would count twice."""
+
+    def __init__(
+        self,
+        tensors: Mapping[str, Tensor],
+        files: Mapping[str, SafetensorsFile],
+        norm_offset: float,
+    ) -> None:
+        self._tensors, self._files = tensors, files
+        self._norm_offset = np.float32(norm_offset)
+        self._last: Tensor | None = None
+
+    def load(self, name: str) -> Weight:
+        """Raises KeyError if there is no such tensor, ModelFileError on broken values."""
+        tensor = self._tensors[name]
+        if self._last is not None:
+            self._files[self._last.name].release(self._last)
+        self._last = tensor
+        weight = self._files[tensor.name].weight(tensor)
+        if self._norm_offset and name.endswith("norm.weight") and isinstance(weight, DenseWeight):
+            return DenseWeight(weight.values + self._norm_offset)
+        return weight
+
+
+def _dialect(config: Mapping[str, Any]) -> Dialect:
+    kind = config.get("model_type")
+    if not isinstance(kind, str):
+        raise ValueError("key 'model_type' is missing or not a string")
+    if kind not in DIALECTS:
+        raise ValueError(f"model type {kind!r} is not supported; {', '.join(sorted(DIALECTS))} are")
+    return DIALECTS[kind]
+
+
+def _text_config(config: dict[str, Any]) -> dict[str, Any]:
+    """Of a model that also sees, the part that reads."""
+    text = config.get("text_config")
+    if not isinstance(text, dict):
+        return config
+    outside = ("tie_word_embeddings", "quantization_config")
+    return {**{key: config[key] for key in outside if key in config}, **text}
+
+
+def _count_tokens(path: Path) -> int:
+    """One more than the largest id that tokenizer.json gives."""
+    data = read_object(path)
+    try:
+        vocabulary = data["model"]["vocab"]
+        ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
+        added = [token["id"] for token in data.get("added_tokens", [])]
+        return int(max([*ids, *added])) + 1
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelFileError(path, f"is no tokenizer as we know it: {error!r}") from error

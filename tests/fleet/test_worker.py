@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -20,7 +21,10 @@ from headrace.fleet.errors import WorkerFailed
 from headrace.fleet.messages import Ready
 from headrace.fleet.supervisor import Supervisor
 from headrace.fleet.worker import open_engine
+from headrace.text.tokenizer import TokenizerError
+from tests.models.families import FAMILIES
 from tests.models.tiny import WIDTH, write_tiny
+from tests.text.test_huggingface import byte_level_file
 
 from .conftest import PATIENCE, is_idle
 
@@ -214,3 +218,12 @@ async def test_a_broken_file_is_a_sentence_with_its_name(broken_path: Path) -> N
     supervisor = Supervisor(config(broken_path))
     with pytest.raises(WorkerFailed, match=r"broken\.gguf"):
         await supervisor.start()
+
+
+def test_a_folder_of_safetensors_is_opened_with_its_own_tokenizer(tmp_path: Path) -> None:
+    FAMILIES["phi-4"].model().save_pretrained(tmp_path)
+    settings = config(tmp_path, max_sequences=4, threads=1, context_length=64)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.ggml\.model is missing"):
+        opened(settings)
+    (tmp_path / "tokenizer.json").write_text(json.dumps(byte_level_file()))
+    assert opened(settings).context_length == 64

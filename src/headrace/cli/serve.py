@@ -179,7 +179,7 @@ class Words:
         from headrace.text.tokenizer import Tokenizer
 
         model = open_model(path)
-        tokenizer = Tokenizer.from_gguf(model.metadata)
+        tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
         return cls(model, tokenizer, PromptBuilder.for_model(tokenizer, model.chat_template))
 
 

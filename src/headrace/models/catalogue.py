@@ -27,14 +27,16 @@ from headrace.models.download import (
     Fetched,
     Progress,
     fetch,
-    hash_file,
+    hash_model,
     locked,
     sync,
     sync_folder,
     write_atomically,
 )
 from headrace.models.errors import CatalogueError, ModelFileError
+from headrace.models.files import state_of
 from headrace.models.gguf import read_gguf
+from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.sources import LocalSource, Source, is_source, parse_source
 from headrace.models.version import MANIFEST, ModelVersion, read_version, write_version
 
@@ -202,9 +204,9 @@ class Catalogue:
             version = self._default(entry)
             if version is None:
                 raise CatalogueError(f"{entry.name} is not installed")
-            if not version.path.is_file():
+            if not version.path.exists():
                 fault = "is gone"
-            elif hash_file(version.path, progress) == version.sha256:
+            elif _hash(version.path, progress) == version.sha256:
                 return version
             else:
                 fault = "is not what was installed"
@@ -228,14 +230,14 @@ class Catalogue:
         short = fetched.sha256[:VERSION_DIGITS]
         folder = self._version_folder(entry.name, entry.source, short)
         path = fetched.path if local else _move(fetched, folder)
-        status = path.stat()
+        size, changed = state_of(path)
         version = ModelVersion(
             name=entry.name,
             version=short,
             sha256=fetched.sha256,
             path=path,
-            size=status.st_size,
-            mtime_ns=status.st_mtime_ns,
+            size=size,
+            mtime_ns=changed,
             source=entry.source,
             licence=entry.licence,
             formats=formats,
@@ -249,12 +251,15 @@ class Catalogue:
     def _recognised(self, entry: ModelEntry, progress: Progress) -> ModelVersion | None:
         """A version whose file only looks changed, as after a copy that lost its time."""
         version = self._default(entry)
-        if version is None or not version.path.is_file():
+        if version is None or not version.path.exists():
             return None
-        status = version.path.stat()
-        if status.st_size != version.size or hash_file(version.path, progress) != version.sha256:
+        try:
+            size, changed = state_of(version.path)
+        except (OSError, ModelFileError):
             return None
-        version = msgspec.structs.replace(version, mtime_ns=status.st_mtime_ns)
+        if size != version.size or _hash(version.path, progress) != version.sha256:
+            return None
+        version = msgspec.structs.replace(version, mtime_ns=changed)
         write_version(self._folder_of(version), version)
         return version
 
@@ -305,11 +310,23 @@ def _safe_name(stem: str) -> str:
     return name or "model"
 
 
-def _describe(path: Path) -> tuple[tuple[str, ...], int | None]:
-    """Formats and context length, read from a file that must be a GGUF file."""
+def _hash(path: Path, progress: Progress) -> str | None:
+    """None where a file of a folder is missing."""
     try:
+        return hash_model(path, progress)
+    except (FileNotFoundError, ModelFileError):
+        return None
+
+
+def _describe(path: Path) -> tuple[tuple[str, ...], int | None]:
+    """Formats and context length, read from what must be a GGUF file or a checkpoint's folder."""
+    try:
+        if path.is_dir():
+            checkpoint = HuggingFaceCheckpoint(path)
+            dtypes = sorted({tensor.type.name for tensor in checkpoint.tensors().values()})
+            return ("safetensors", *dtypes), checkpoint.keys(None).longest()
         file = read_gguf(path)
-    except ModelFileError as error:
+    except ValueError as error:
         raise CatalogueError(str(error)) from error
     kinds = sorted({tensor.type.name for tensor in file.tensors.values()})
     length = file.metadata.get(f"{file.metadata.get('general.architecture')}.context_length")

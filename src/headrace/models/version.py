@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 
 from headrace.models.download import write_atomically
-from headrace.models.errors import CatalogueError
+from headrace.models.errors import CatalogueError, ModelFileError
+from headrace.models.files import state_of
 
 MANIFEST = "manifest.json"
 
@@ -16,7 +17,8 @@ class ModelVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One content of a model.
 
     version: first 12 hex digits of `sha256`, which covers weights, tokenizer and template (a
-    GGUF file holds all three). path: the file. size in bytes, mtime_ns as when it was hashed.
+    GGUF file holds all three). path: the file, or the folder of safetensors and what goes with
+    them. size in bytes, mtime_ns as when it was hashed.
     formats: the container and how tensors are stored in it. installed_at: seconds since 1970.
     """
 
@@ -35,10 +37,9 @@ class ModelVersion(msgspec.Struct, frozen=True, kw_only=True):
     def is_whole(self) -> bool:
         """Whether the file is, by size and time, the one that was hashed. Cheap."""
         try:
-            status = self.path.stat()
-        except OSError:
+            return state_of(self.path) == (self.size, self.mtime_ns)
+        except (OSError, ModelFileError):
             return False
-        return (status.st_size, status.st_mtime_ns) == (self.size, self.mtime_ns)
 
 
 def read_version(folder: Path) -> ModelVersion | None:

@@ -1,7 +1,8 @@
 """How text is cut into words before byte-pair merging, by the name GGUF files give it.
 
-Only pre-tokenizers held by vectors or by the original tokenizer in our tests stand here: a
-wrong cut gives plausible but wrong ids, so a name we do not know is refused, never guessed.
+Pre-tokenizers are held by public vectors or by the original tokenizer in our tests, or are the
+original's pattern run by the library it was made for: a wrong cut gives plausible but wrong
+ids, so a name we do not know is refused, never guessed.
 """
 
 from __future__ import annotations
@@ -87,6 +88,25 @@ def _qwen2() -> PreTokenizer:
     return _llama3(digits=r"\p{N}")
 
 
+def _cased_words(digits: str, suffix: str) -> PreTokenizer:
+    """Words that begin anew where lower case is followed by upper case."""
+    upper, lower = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+    before = r"[^\r\n\p{L}\p{N}]?"
+    pattern = (
+        f"{before}{upper}*{lower}+{suffix}|{before}{upper}+{lower}*{suffix}|{digits}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    return Sequence([_isolated(pattern), _bytes_only()])
+
+
+def _tekken() -> PreTokenizer:
+    return _cased_words(digits=r"\p{N}", suffix="")
+
+
+def _gpt4o() -> PreTokenizer:
+    return _cased_words(digits=r"\p{N}{1,3}", suffix="(?i:'s|'t|'re|'ve|'m|'ll|'d)?")
+
+
 def _falcon() -> PreTokenizer:
     return Sequence(
         [
@@ -132,6 +152,10 @@ _SPECS = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
     "llama-v3": _LLAMA3,
+    "dbrx": PreTokenizerSpec(_llama3),  # Phi 4
+    "smaug-bpe": PreTokenizerSpec(_llama3),  # SmolLM 3
+    "gpt-4o": PreTokenizerSpec(_gpt4o),  # Phi 4 mini
+    "tekken": PreTokenizerSpec(_tekken, whole_words=True, adds_bos=True),  # later Mistrals
     "qwen2": PreTokenizerSpec(_qwen2, normalizer=normalizers.NFC),
     "smollm": PreTokenizerSpec(_digits_apart),
     "starcoder": PreTokenizerSpec(_digits_apart),

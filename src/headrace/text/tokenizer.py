@@ -57,6 +57,12 @@ class Tokenizer:
         """
         return cls(huggingface_codec(path))
 
+    @classmethod
+    def of_checkpoint(cls, metadata: Mapping[str, object], file: Path | None) -> Tokenizer:
+        """From a model's `tokenizer_file` or, where all is in one file, its metadata. Raises
+        TokenizerError if it is neither there nor there."""
+        return cls.from_gguf(metadata) if file is None else cls.from_file(file)
+
     def encode(self, text: str, *, special: bool = False, without: str = "") -> list[int]:
         """Token ids of text, without a BOS.
 

@@ -1,0 +1,20 @@
+"""The file or files that one version of a model consists of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.models.huggingface import checkpoint_files
+
+
+def model_files(path: Path) -> list[Path]:
+    """A GGUF file itself, or what a folder's checkpoint is read from, in order of name. Raises
+    ModelFileError where the folder holds none."""
+    return checkpoint_files(path) if path.is_dir() else [path]
+
+
+def state_of(path: Path) -> tuple[int, int]:
+    """Size in bytes and the last time of change in ns, of all files together. Raises OSError
+    where one is missing, ModelFileError as `model_files`."""
+    states = [file.stat() for file in model_files(path)]
+    return sum(s.st_size for s in states), max(s.st_mtime_ns for s in states)

@@ -185,6 +185,8 @@ REFUSED = [
     ({"rope_type": "linear", "factor": "4"}, "'factor' must be a number, not str"),
     ({"rope_type": "linear", "factor": -1}, "'factor' is -1.0, not a positive number"),
     ({"rope_type": "llama3", "factor": 8}, "'low_freq_factor' is missing"),
+    ({**LLAMA3_ROPE, "high_freq_factor": 1.0}, "the rope's parameters make no rope: "),
+    ({**YARN, "rope_theta": 1.0}, "the rope's parameters make no rope: "),
     ({**YARN, "truncate": 3}, "'truncate' must be true or false"),
     ({**YARN, "original_max_position_embeddings": 0}, "is 0, not a context length"),
     ({**LONG, "long_factor": [1.0]}, "'long_factor' must be a list of 8 numbers"),

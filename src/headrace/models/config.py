@@ -67,9 +67,10 @@ class ConfigKeys(Hyperparameters):
         YaRN does."""
         rope = self._scaling(self._stated_rope(slides=False))
         if rope.kind == "dynamic":
-            return round(rope.number("factor") * rope.stated_context)
+            return round(min(rope.number("factor") * rope.stated_context, MAX_CONTEXT))
         if rope.kind == "yarn":
-            return max(rope.stated_context, round(rope.factor * rope.original))
+            stretched = min(rope.factor * rope.original, MAX_CONTEXT)
+            return max(rope.stated_context, round(stretched))
         return rope.stated_context
 
     def _scaling(self, parameters: Mapping[str, Any]) -> _Scaling:

@@ -64,14 +64,17 @@ class Decoder:
         windows = keys.windows(sizes.layers, period)
 
         def rope(slides: bool) -> Rope:
-            return keys.rope(
-                sizes.head_dim,
-                tensors,
-                base=rope_base,
-                local_base=local_rope_base,
-                slides=slides,
-                neighbours=neighbours,
-            )
+            try:
+                return keys.rope(
+                    sizes.head_dim,
+                    tensors,
+                    base=rope_base,
+                    local_base=local_rope_base,
+                    slides=slides,
+                    neighbours=neighbours,
+                )
+            except ArithmeticError as error:
+                raise ValueError(f"the rope's parameters make no rope: {error}") from error
 
         ropes = {slides: rope(slides) for slides in {window is not None for window in windows}}
         return cls(

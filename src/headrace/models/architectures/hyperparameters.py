@@ -101,7 +101,8 @@ class Hyperparameters:
         stated = self.integer("context_length", 1, MAX_CONTEXT)
         if self.text("rope.scaling.type", "none") != "yarn":
             return stated
-        return max(stated, round(self._original() * self.number("rope.scaling.factor")))
+        stretched = self._original() * self.number("rope.scaling.factor")
+        return max(stated, round(min(stretched, MAX_CONTEXT)))
 
     def deployed(self) -> int:
         """The longest sequence there can be."""

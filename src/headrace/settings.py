@@ -113,6 +113,13 @@ class Settings(BaseSettings):
         int | None,
         Field(ge=1, le=1 << 24, description="Longest sequence in tokens (default: the model's)."),
     ] = None
+    prefix_cache: Annotated[
+        bool, Field(description="Whether prompts reuse what earlier ones of their tenant computed.")
+    ] = True
+    published_prefixes: Annotated[
+        Path | None,
+        Field(description="Folder of *.txt: system prompts whose cache all tenants share."),
+    ] = None
     max_body_bytes: Annotated[
         ByteSize, Field(ge=KIB, le=GIB, description="Largest request body, e.g. 16MiB.")
     ] = ByteSize(16 * MIB)
@@ -149,7 +156,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, ConfigFile(settings_cls)
 
-    @field_validator("config", "data_dir", "models_dir", mode="after")
+    @field_validator("config", "data_dir", "models_dir", "published_prefixes", mode="after")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path and path.expanduser().absolute()

@@ -40,13 +40,14 @@ from headrace.text.template import ChatTemplate
 from tests.engine.fakes import FakeExecutable
 
 KEY = "hr-test_secret"
+OTHER_KEY = "hr-other_secret"
 MODEL = "tiny"
 AUTH = {"authorization": f"Bearer {KEY}"}
 CONTEXT = 512
 BLOCKS = 256
 EOS, BOS, TURN = 256, 257, 258
 VOCAB = 260
-TENANT = UUID(int=7)
+TENANT, OTHER_TENANT = UUID(int=7), UUID(int=8)
 TEMPLATE = (
     "{% for m in messages %}"
     "{% if m.content == 'RAISE' %}{{ raise_exception('roles must alternate') }}{% endif %}"
@@ -83,14 +84,18 @@ def tokens_of(text: str | bytes, eos: bool = True) -> list[int]:
 
 class ScriptedModel:
     """Logits by which a greedy draw follows `script`, whatever the prompt; then letters go on
-    for ever. margin: how far ahead of all others the scripted token is."""
+    for ever. margin: how far ahead of all others the scripted token is. answer: a model to ask
+    instead of the script."""
 
     def __init__(self) -> None:
         self.script: list[int] = []
         self.prompts: list[list[int]] = []
         self.margin = 40.0
+        self.answer: Callable[[list[int]], Any] | None = None
 
     def __call__(self, history: list[int]) -> Any:
+        if self.answer is not None:
+            return self.answer(history)
         said = len(history) - max(
             (len(p) for p in self.prompts if history[: len(p)] == p), default=0
         )
@@ -104,13 +109,16 @@ class LocalSupervisor:
     pace: seconds between steps. paused: no step is made while it is set.
     """
 
-    def __init__(self, max_sequences: int = 32, blocks: int = BLOCKS) -> None:
+    def __init__(
+        self, max_sequences: int = 32, blocks: int = BLOCKS, prefix_cache: bool = True
+    ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.model = ScriptedModel()
         self.pace = 0.0
         self.paused = False
         self.capacity = max_sequences
         self._most, self._blocks = max_sequences, blocks
+        self._prefix_cache = prefix_cache
         self.engine = self._new_engine()
         self._mailboxes: dict[str, Mailbox] = {}
         self._task: asyncio.Task[None] | None = None
@@ -127,7 +135,7 @@ class LocalSupervisor:
                 max_blocks=self._blocks,
             ),
             Scheduler(
-                BlockPool(self._blocks),
+                BlockPool(self._blocks, caching=self._prefix_cache),
                 max_sequences=self._most,
                 max_step_tokens=64,
                 context_length=CONTEXT,
@@ -215,6 +223,8 @@ class Keyring:
 
     async def authenticate(self, raw_key: str) -> Principal:
         scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
+        if raw_key == OTHER_KEY:
+            return Principal(OTHER_TENANT, "other", "other", frozenset({"inference"}))
         if raw_key not in scopes:
             raise InvalidKey("unknown")
         return Principal(TENANT, "acme", "test", frozenset({scopes[raw_key]}))
@@ -243,8 +253,15 @@ class Book:
 class World:
     """The service in one piece. Use as an async context manager."""
 
-    def __init__(self, max_sequences: int = 32, *, blocks: int = BLOCKS, **options: Any) -> None:
-        self.supervisor = LocalSupervisor(max_sequences, blocks)
+    def __init__(
+        self,
+        max_sequences: int = 32,
+        *,
+        blocks: int = BLOCKS,
+        prefix_cache: bool = True,
+        **options: Any,
+    ) -> None:
+        self.supervisor = LocalSupervisor(max_sequences, blocks, prefix_cache)
         dispatch = {k: options.pop(k) for k in ("max_queue",) if k in options}
         self.dispatcher = Dispatcher(self.supervisor, **dispatch)  # type: ignore[arg-type]
         self.books = Book()

@@ -330,7 +330,9 @@ async def test_health_and_readiness(world: World) -> None:
     assert (await world.http.get("/healthz")).json() == {"status": "ok"}
     ready = (await world.http.get("/readyz")).json()
     assert ready["status"] == "ready"
-    assert ready["engine"]["blocks_free"] == ready["engine"]["blocks_total"]
+    engine = ready["engine"]
+    assert engine["blocks_free"] + engine["blocks_cached"] == engine["blocks_total"]
+    assert engine["hit_tokens"] == engine["evictions"] == 0
     assert ready["dispatch"] == {"queued": 0, "running": 0}
     assert ready["memory"] == {"limit_bytes": 1 << 30}
     world.supervisor.capacity = 0

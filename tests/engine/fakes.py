@@ -8,6 +8,7 @@ letter chr(i).
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -51,9 +52,9 @@ def saying(text: str, *, after: int, then_eos: bool = True) -> Model:
 class FakeExecutable:
     """Computes nothing, but keeps which (block, offset) of the KV cache holds which token.
 
-    A model sees the history it reads back through the block tables, so a block lost, shared or
-    freed too early changes tokens or trips an assertion. It works in `sample`, as late as a
-    real one might. `fail` raises there, once, if set.
+    A model sees the history it reads back through the block tables, so a block lost, freed too
+    early or shared with another's beginning changes tokens or trips an assertion. It works in
+    `sample`, as late as a real one might. `fail` raises there, once, if set.
     """
 
     def __init__(self, blocks: int, model: Model = hashed) -> None:
@@ -87,11 +88,7 @@ class FakeExecutable:
         return self._run(self._batch)
 
     def _run(self, batch: Batch) -> Floats:
-        owners = [
-            set(table[: blocks_for(int(batch.positions[end - 1]) + 1)].tolist())
-            for table, end in zip(batch.block_tables, batch.starts[1:], strict=True)
-        ]
-        assert sum(map(len, owners)) == len(set().union(*owners)), "two sequences share a block"
+        _check_that_shared_blocks_are_only_read(batch)
         rows = []
         for s in range(len(batch.starts) - 1):
             for i in range(batch.starts[s], batch.starts[s + 1]):
@@ -106,6 +103,20 @@ class FakeExecutable:
         history = self._cache[blocks].ravel()[:length]
         assert (history >= 0).all(), "a position was read before it was written"
         return history.tolist()
+
+
+def _check_that_shared_blocks_are_only_read(batch: Batch) -> None:
+    read: Counter[int] = Counter()
+    written: list[int] = []
+    for table, first, last in zip(
+        batch.block_tables, batch.starts[:-1], batch.starts[1:], strict=True
+    ):
+        begin, end = int(batch.positions[first]), int(batch.positions[last - 1]) + 1
+        used = table[: blocks_for(end)].tolist()
+        read.update(used)
+        written += used[begin // BLOCK_SIZE :]
+        assert len(set(used)) == len(used), "a block twice in one sequence"
+    assert all(read[block] == 1 for block in written), "a block is written that another holds"
 
 
 class FakeText:
@@ -158,6 +169,7 @@ def make_engine(
     max_step_tokens: int = 64,
     vocab_size: int = VOCAB,
     synchronous: bool = False,
+    caching: bool = True,
     scheduler: type[Scheduler] = Scheduler,
 ) -> Engine:
     kind = SynchronousEngine if synchronous else Engine
@@ -170,7 +182,7 @@ def make_engine(
             max_blocks=blocks,
         ),
         scheduler(
-            BlockPool(blocks),
+            BlockPool(blocks, caching=caching),
             max_sequences=max_sequences,
             max_step_tokens=max_step_tokens,
             context_length=context_length,
@@ -189,14 +201,16 @@ def fake_engine(model: Model = hashed, *, blocks: int = 64, **options: object) -
 def request(
     id: str = "r", prompt: Sequence[int] = (65, 66, 67), **options: object
 ) -> GenerationRequest:
-    """A greedy request of 8 tokens; options go to SamplingParams or StopConditions by name."""
+    """A greedy request of 8 tokens; options go where they belong by their names."""
     stopping = {k: v for k, v in options.items() if k in StopConditions.__struct_fields__}
-    sampling = {k: v for k, v in options.items() if k not in stopping}
+    own = {k: v for k, v in options.items() if k in GenerationRequest.__struct_fields__}
+    sampling = {k: v for k, v in options.items() if k not in stopping and k not in own}
     return GenerationRequest(
         id=id,
         prompt=list(prompt),
         sampling=SamplingParams(**{"temperature": 0.0, **sampling}),
         stopping=StopConditions(**{"max_tokens": 8, **stopping}),
+        **own,
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pytest
 
 from headrace.engine.loop import Engine
-from headrace.engine.output import TokenLogprob
+from headrace.engine.output import Finish, TokenLogprob
 from headrace.engine.request import GenerationRequest
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Limits
 from headrace.ops.cpu import CpuBackend, available_isas
@@ -36,13 +37,18 @@ class Given:
     def same(self, one: Answers, other: Answers, id: str = "r") -> None:
         assert one.tokens(id) == other.tokens(id)
         assert one.text(id) == other.text(id)
-        assert one.finish(id) == other.finish(id)
+        assert uncached(one.finish(id)) == uncached(other.finish(id))
         ours, theirs = numbers(one.logprobs(id)), numbers(other.logprobs(id))
         assert len(ours) == len(theirs) > 0
         if self.exact:
             assert ours == theirs
         else:
             assert ours == pytest.approx(theirs, abs=1e-4)
+
+
+def uncached(finish: Finish) -> Finish:
+    """What does not depend on who came before."""
+    return msgspec.structs.replace(finish, cached_tokens=0)
 
 
 def numbers(entries: list[TokenLogprob]) -> list[float]:
@@ -114,6 +120,47 @@ def test_in_chunks_is_whole(given: Given, step: int) -> None:
     wide = make_engine(whole, blocks=128, max_step_tokens=64)
     narrow = given.engine(max_step_tokens=step)
     given.same(answer(wide, asked()), answer(narrow, asked()))
+
+
+@pytest.mark.parametrize("shared", [32, 63, 64, 65, 89, 90])
+def test_a_hit_is_a_miss(given: Given, shared: int) -> None:
+    """Whatever part of the prompt somebody else has computed, in whatever chunks."""
+    alone = answer(given.engine(caching=False), asked())
+    engine = given.engine(max_step_tokens=47)
+    answer(engine, request("other", asked().prompt[:shared] + [5] * 9, max_tokens=3))
+    warm = answer(engine, asked())
+    assert warm.finish("r").cached_tokens == min(shared, 89) // BLOCK_SIZE * BLOCK_SIZE
+    given.same(alone, warm)
+
+
+def test_going_on_from_ones_own_answer_is_beginning_anew(given: Given) -> None:
+    """The blocks of generated tokens hold what a prompt of these tokens would compute."""
+    engine = given.engine()
+    first = answer(engine, asked())
+    prompt = [*asked().prompt, *first.tokens("r"), 9]
+    again = request("again", prompt, max_tokens=20, ignore_eos=True, logprobs=3)
+    warm = answer(engine, again)
+    assert warm.finish("again").cached_tokens == 128
+    given.same(answer(given.engine(caching=False), again), warm, "again")
+
+
+def test_a_prompt_that_waited_for_its_twin_is_alone(given: Given) -> None:
+    twins = [asked(), msgspec.structs.replace(asked(), id="twin")]
+    engine = given.engine(max_step_tokens=40)
+    answers = answer(engine, *twins, *others(5))
+    assert answers.finish("twin").cached_tokens == 64
+    alone = answer(given.engine(caching=False), twins[1])
+    given.same(alone, answers, "twin")
+
+
+def test_an_evicted_beginning_is_computed_again(given: Given) -> None:
+    alone = answer(given.engine(), asked())
+    engine = given.engine(blocks=6)
+    answer(engine, asked())
+    answer(engine, *others(4))
+    warm = answer(engine, asked())
+    assert engine.status().evictions > 0
+    given.same(alone, warm)
 
 
 def test_preempted_is_uninterrupted(given: Given) -> None:

@@ -229,7 +229,7 @@ def test_200_submits_and_cancels_leave_all_blocks_free() -> None:
     answers.drain(engine)
     status = engine.status()
     assert (status.running, status.waiting) == (0, 0)
-    assert status.blocks_free == status.blocks_total == 12
+    assert status.blocks_free + status.blocks_cached == status.blocks_total == 12
     assert {answers.finish(str(i)).reason for i in range(200)} == {"cancelled"}
 
 
@@ -280,6 +280,33 @@ def test_a_row_without_finite_logits_costs_its_sequence_only() -> None:
     assert answers.tokens("a") == answers.tokens("c")
 
 
+def test_what_a_fault_may_have_spoiled_is_not_found_again() -> None:
+    executable = FakeExecutable(64)
+    engine = make_engine(executable, blocks=64)
+    prompt = list(range(4, 104))
+    engine.submit(request("a", prompt))
+    answers = Answers()
+    for _ in range(3):
+        answers.take(engine.step())
+    executable.fail = RuntimeError("the kernel fell over")
+    answers.drain(engine)
+    assert answers.finish("a").reason == "error"
+    assert engine.status().blocks_free == 64
+    answers = answer(engine, request("b", prompt))
+    assert answers.finish("b").cached_tokens == 0
+
+
+def test_a_finish_tells_what_came_from_the_cache(synchronous: bool) -> None:
+    engine = fake_engine(synchronous=synchronous)
+    prompt = list(range(4, 104))
+    cold = answer(engine, request("cold", prompt))
+    warm = answer(engine, request("warm", prompt))
+    assert cold.finish("cold").cached_tokens == 0
+    assert warm.finish("warm").cached_tokens == 96
+    assert warm.tokens("warm") == cold.tokens("cold")
+    assert engine.status().hit_tokens == 96
+
+
 def test_results_leave_while_the_next_step_runs() -> None:
     executable = FakeExecutable(64)
     engine = make_engine(executable, blocks=64)
@@ -296,6 +323,7 @@ def test_status_counts() -> None:
     status = engine.status()
     assert status.prefilled_tokens == 77
     assert status.generated_tokens == 16
-    assert status.blocks_cached == status.preemptions == 0
+    assert (status.blocks_cached, status.preemptions) == (2, 0)
+    assert (status.hit_tokens, status.evictions) == (0, 0)
     assert status.steps > 16
     assert answers.finish("a").prompt_tokens == 70

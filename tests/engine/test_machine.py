@@ -1,4 +1,8 @@
-"""Random arrivals, cancels and steps on a pool that is too small, against the model alone."""
+"""Random arrivals, cancels and steps on a pool that is too small, against the model alone.
+
+Prompts begin alike often enough that blocks are shared, evicted and found again; some tenants
+may share them, some may not.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +40,7 @@ class WatchedScheduler(Scheduler):
         super().__init__(*args, **options)  # type: ignore[arg-type]
         self.preempted: Counter[Sequence] = Counter()
         self.admitted: list[int] = []
+        self.contents: dict[int, Content] = {}  # of blocks, when they were published
 
     def plan(self) -> Plan:
         decodes = [s for s in self.running if s.pending == 1]
@@ -61,9 +66,43 @@ class WatchedScheduler(Scheduler):
         return admitted
 
     def _preempt(self, sequence: Sequence) -> None:
+        standing = sequence.request.priority, -arrival(sequence)
+        for other in self.running:
+            if not other.reserved:
+                assert standing <= (other.request.priority, -arrival(other)), "the wrong victim"
         super()._preempt(sequence)
         self.preempted[sequence] += 1
         assert self.preempted[sequence] == 1, "preempted twice"
+
+    def _advance(self, sequence: Sequence, count: int) -> None:
+        first = sequence.computed // BLOCK_SIZE
+        super()._advance(sequence, count)
+        for index in range(first, sequence.computed // BLOCK_SIZE):
+            block = int(sequence.table.blocks[index])
+            self.contents[block] = content(sequence, index)
+
+    def _adopt(self, sequence: Sequence, hits: list[int]) -> None:
+        first = sequence.computed // BLOCK_SIZE
+        for index, block in enumerate(hits, first):
+            assert self.contents[block] == content(sequence, index), "another's block"
+        super()._adopt(sequence, hits)
+
+    def check_cache(self) -> None:
+        """Whatever can be found can be reached from its beginning."""
+        there = {self.contents[block] for block in self.pool._published.values()}
+        for _, tokens in there:
+            if before := tokens[:-BLOCK_SIZE]:
+                assert any(before == other for _, other in there), "evicted before its end"
+
+
+Content = tuple[str, tuple[int, ...]]
+"""Whose a block is ("" for everyone's) and all tokens up to its end."""
+
+
+def content(sequence: Sequence, index: int) -> Content:
+    end = (index + 1) * BLOCK_SIZE
+    shared = end <= sequence.request.published
+    return "" if shared else sequence.request.namespace, tuple(sequence.tokens[:end])
 
 
 def alone(asked: GenerationRequest) -> list[int]:
@@ -91,10 +130,15 @@ def alone(asked: GenerationRequest) -> list[int]:
 def requests(draw: st.DrawFn) -> GenerationRequest:
     room = BLOCKS * BLOCK_SIZE
     short, any_length = st.integers(1, 40), st.integers(1, room - 1)
-    prompt = draw(st.one_of(short, short, any_length))
+    size = draw(st.one_of(short, short, any_length))
+    beginning = [draw(st.sampled_from([1, 2]))] * draw(st.sampled_from([0, 32, 64, 70]))
+    prompt = (beginning + [draw(st.integers(0, 127))] * size)[: room - 1]
     return request(
-        prompt=[draw(st.integers(0, 127))] * prompt,
-        max_tokens=draw(st.integers(1, min(150, room - prompt))),
+        prompt=prompt,
+        namespace=draw(st.sampled_from("ab")),
+        published=min(draw(st.sampled_from([0, 0, 40])), len(beginning)),
+        priority=draw(st.sampled_from([0, 0, 1])),
+        max_tokens=draw(st.integers(1, min(150, room - len(prompt)))),
         stop=draw(st.sampled_from([(), ("a", "}x"), ("K",)])),
         temperature=draw(st.sampled_from([0.0, 1.0])),
         seed=draw(st.integers(0, 9)),
@@ -103,10 +147,12 @@ def requests(draw: st.DrawFn) -> GenerationRequest:
 
 class EngineMachine(RuleBasedStateMachine):
     synchronous = False
+    caching = True
 
     def __init__(self) -> None:
         super().__init__()
         self.engine = fake_engine(
+            caching=self.caching,
             blocks=BLOCKS,
             max_sequences=MAX_SEQUENCES,
             max_step_tokens=STEP_TOKENS,
@@ -145,20 +191,23 @@ class EngineMachine(RuleBasedStateMachine):
         holders = {*self.scheduler.running}
         if flying is not None:
             holders |= {share.sequence for share in flying.plan.shares}
-        assert pool.owned == sum(len(s.table) for s in holders)
+        assert pool.owned == len({b for s in holders for b in s.table.blocks.tolist()})
         assert not any(len(s.table) for s in self.scheduler.waiting)
         assert pool.free + pool.cached + pool.owned == pool.total
+        self.scheduler.check_cache()
 
     def teardown(self) -> None:
         live = self.engine._live.values()
         bound = sum(2 * (s.prompt_length + s.request.stopping.max_tokens) for s in live)
         self.answers.drain(self.engine, most_steps=bound + 2)
         status = self.engine.status()
-        assert (status.running, status.waiting, status.blocks_free) == (0, 0, BLOCKS)
+        assert (status.running, status.waiting) == (0, 0)
+        assert status.blocks_free + status.blocks_cached == BLOCKS
         for id, asked in self.asked.items():
             expected, got = alone(asked), self.answers.tokens(id)
             finish = self.answers.finish(id)
             assert finish.completion_tokens == len(got)
+            assert finish.cached_tokens < len(asked.prompt)
             if finish.reason == "cancelled":
                 assert id in self.cancelled
                 assert got == expected[: len(got)]
@@ -168,6 +217,10 @@ class EngineMachine(RuleBasedStateMachine):
 
 class SynchronousMachine(EngineMachine):
     synchronous = True
+
+
+class MachineWithoutCache(EngineMachine):
+    caching = False
 
 
 quick = settings(
@@ -180,9 +233,11 @@ TestEngine = EngineMachine.TestCase
 TestEngine.settings = quick
 TestSynchronousEngine = SynchronousMachine.TestCase
 TestSynchronousEngine.settings = quick
+TestEngineWithoutCache = MachineWithoutCache.TestCase
+TestEngineWithoutCache.settings = quick
 
 
-def test_such_pools_do_preempt() -> None:
+def test_such_pools_do_preempt_evict_and_hit() -> None:
     """The machines above would prove little if they never ran out of blocks."""
     engine = fake_engine(
         blocks=BLOCKS,
@@ -190,11 +245,17 @@ def test_such_pools_do_preempt() -> None:
         max_step_tokens=STEP_TOKENS,
         scheduler=WatchedScheduler,
     )
-    asked = [request(str(i), [i] * 20, max_tokens=80, temperature=1.0, seed=i) for i in range(5)]
+    asked = [
+        request(str(i), [1] * 32 * (i % 2) + [i] * 20, max_tokens=80, temperature=1.0, seed=i)
+        for i in range(5)
+    ]
     answers = Answers()
     for each in asked:
         engine.submit(each)
     answers.drain(engine)
-    assert engine.status().preemptions >= 2
+    status = engine.status()
+    assert status.preemptions >= 1
+    assert status.evictions >= 2
+    assert status.hit_tokens >= 32
     for each in asked:
         assert answers.tokens(each.id) == alone(each)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from headrace.engine.blocks import BlockPool
@@ -14,9 +16,16 @@ class Desk:
     """A scheduler with what makes sequences for it and plays the runner's part."""
 
     def __init__(
-        self, *, blocks: int = 100, max_sequences: int = 8, max_step_tokens: int = 16
+        self,
+        *,
+        blocks: int = 100,
+        max_sequences: int = 8,
+        max_step_tokens: int = 16,
+        caching: bool = True,
     ) -> None:
-        self.pool = BlockPool(blocks)
+        self.pool = BlockPool(blocks, caching=caching)
+        self.prompts = count(1)
+        self.sequences: list[Sequence] = []
         self.scheduler = Scheduler(
             self.pool,
             max_sequences=max_sequences,
@@ -24,11 +33,15 @@ class Desk:
             context_length=1000,
         )
 
-    def add(self, prompt: int, max_tokens: int = 100) -> Sequence:
-        asked = request(prompt=[1] * prompt, max_tokens=max_tokens)
+    def add(self, prompt: int | list[int], max_tokens: int = 100, **options: object) -> Sequence:
+        """A sequence with that prompt, or with one of that length, which no other one shares."""
+        if isinstance(prompt, int):
+            prompt = [next(self.prompts)] * prompt
+        asked = request(prompt=prompt, max_tokens=max_tokens, **options)
         text = FakeTextStream(())
         sequence = Sequence(asked, self.pool, text, frozenset())
         self.scheduler.add(sequence)
+        self.sequences.append(sequence)
         return sequence
 
     def step(self) -> dict[Sequence, int]:
@@ -147,9 +160,9 @@ def test_blocks_of_a_step_that_runs_are_freed_when_it_is_over() -> None:
     plan = desk.scheduler.plan()
     desk.scheduler.retire(sequence)
     assert desk.scheduler.running == []
-    assert desk.pool.free == desk.pool.total - 2
+    assert desk.pool.available == desk.pool.total - 2
     desk.complete(plan)
-    assert desk.pool.free == desk.pool.total
+    assert desk.pool.available == desk.pool.total
 
 
 def test_a_cancelled_sequence_outside_the_step_lets_go_at_once() -> None:
@@ -158,5 +171,163 @@ def test_a_cancelled_sequence_outside_the_step_lets_go_at_once() -> None:
     desk.step()
     desk.scheduler.retire(first)
     desk.scheduler.retire(second)
-    assert desk.pool.free == desk.pool.total
+    assert desk.pool.available == desk.pool.total
     assert desk.step() == {}
+
+
+# Classes
+
+
+def test_the_lowest_class_gives_way_and_in_it_the_youngest() -> None:
+    desk = Desk(blocks=9, max_step_tokens=200)
+    vip, old, young, most = (
+        desk.add(BLOCK_SIZE - 1, 7 * BLOCK_SIZE, priority=priority) for priority in (1, 0, 0, 2)
+    )
+    while desk.scheduler.preemptions < 1:
+        desk.step()
+    assert list(desk.scheduler.waiting) == [young]
+    while desk.scheduler.preemptions < 2:
+        desk.step()
+    assert list(desk.scheduler.waiting) == [old, young]
+    assert desk.scheduler.running == [vip, most]
+
+
+def test_a_victim_never_has_its_share_already() -> None:
+    """The oldest is of the lowest class: it comes last, so that it can still give way."""
+    desk = Desk(blocks=5, max_step_tokens=200)
+    low = desk.add(2 * BLOCK_SIZE - 1, 65, priority=-1)
+    high = desk.add(2 * BLOCK_SIZE - 1, 65)
+    while not desk.scheduler.preemptions:
+        shares = desk.step()
+    assert list(desk.scheduler.waiting) == [low]
+    assert shares == {high: 1}
+
+
+def test_whoever_was_preempted_keeps_its_blocks_even_from_a_higher_class() -> None:
+    desk = Desk(blocks=5, max_step_tokens=200)
+    low = desk.add(2 * BLOCK_SIZE - 1, 65, priority=-1)
+    high = desk.add(2 * BLOCK_SIZE - 1, 65)
+    while not desk.scheduler.preemptions:
+        desk.step()
+    late = desk.add(BLOCK_SIZE, 3 * BLOCK_SIZE, priority=9)
+    desk.scheduler.retire(high)
+    desk.step()
+    assert desk.scheduler.running == [low]
+    desk.step_until(low, 65)
+    desk.scheduler.retire(low)
+    assert list(desk.step()) == [late]
+    assert desk.scheduler.preemptions == 1
+
+
+# Prefixes
+
+
+BEGINNING = list(range(2 * BLOCK_SIZE))
+
+
+def test_a_prompt_takes_over_what_an_earlier_one_computed() -> None:
+    desk = Desk(max_step_tokens=200)
+    first = desk.add([*BEGINNING, 1], 1)
+    desk.step()
+    desk.scheduler.retire(first)
+    second = desk.add([*BEGINNING, 2, 2], 1)
+    assert desk.step() == {second: 2}
+    assert (second.cached_tokens, desk.scheduler.hit_tokens) == (2 * BLOCK_SIZE,) * 2
+    assert desk.scheduler.prefilled_tokens == 2 * BLOCK_SIZE + 1 + 2
+
+
+def test_the_last_token_is_always_computed() -> None:
+    desk = Desk(max_step_tokens=200)
+    desk.add(BEGINNING)
+    desk.step()
+    second = desk.add(BEGINNING)
+    assert desk.step()[second] == BLOCK_SIZE
+    assert second.cached_tokens == BLOCK_SIZE
+
+
+def test_generated_tokens_are_taken_over_too() -> None:
+    desk = Desk(max_step_tokens=200)
+    first = desk.add([5] * 20, 100)
+    desk.step_until(first, 60)
+    desk.scheduler.retire(first)
+    second = desk.add([*first.tokens, 9, 9], 1)
+    desk.step()
+    assert second.cached_tokens == 2 * BLOCK_SIZE
+
+
+def test_of_two_equal_prompts_that_come_together_one_is_computed() -> None:
+    desk = Desk(max_step_tokens=40)
+    first, second = desk.add([*BEGINNING, 1]), desk.add([*BEGINNING, 2])
+    other = desk.add(3)
+    assert desk.step() == {first: 40}
+    assert desk.step() == {first: 25, other: 3}
+    assert desk.step() == {first: 1, other: 1, second: 1}
+    assert (first.cached_tokens, second.cached_tokens) == (0, 2 * BLOCK_SIZE)
+    assert desk.pool.owned == 2 + 1 + 1 + 1
+
+
+def test_if_the_first_of_them_leaves_the_second_goes_on() -> None:
+    desk = Desk(max_step_tokens=40)
+    first, second = desk.add([*BEGINNING, 1]), desk.add([*BEGINNING, 2])
+    assert desk.step() == {first: 40}
+    desk.scheduler.retire(first)
+    assert desk.step() == {second: 33}
+    assert second.cached_tokens == BLOCK_SIZE
+
+
+def test_other_namespaces_find_nothing_but_what_is_published() -> None:
+    desk = Desk(max_step_tokens=400)
+    desk.add([*BEGINNING, 1], namespace="a", published=BLOCK_SIZE)
+    desk.step()
+    same = desk.add([*BEGINNING, 2], namespace="a", published=BLOCK_SIZE)
+    other = desk.add([*BEGINNING, 3], namespace="b", published=BLOCK_SIZE)
+    unmarked = desk.add([*BEGINNING, 4], namespace="b")
+    desk.step()
+    found = [s.cached_tokens for s in (same, other, unmarked)]
+    assert found == [2 * BLOCK_SIZE, BLOCK_SIZE, 0]
+
+
+def test_without_a_cache_nothing_is_kept_and_nobody_stands_back() -> None:
+    desk = Desk(max_step_tokens=200, caching=False)
+    first, second = desk.add([*BEGINNING, 1]), desk.add([*BEGINNING, 2])
+    assert desk.step() == {first: 65, second: 65}
+    desk.scheduler.retire(first)
+    desk.scheduler.retire(second)
+    assert desk.pool.free == desk.pool.total
+    assert desk.scheduler.hit_tokens == 0
+
+
+def test_a_hit_needs_no_block_that_its_owner_has() -> None:
+    """The pool has room for the shared beginning once, not twice."""
+    desk = Desk(blocks=5, max_step_tokens=200)
+    first = desk.add([*BEGINNING, 1], 10)
+    desk.step()
+    second = desk.add([*BEGINNING, 2], 10)
+    assert desk.step() == {first: 1, second: 1}
+
+
+def test_a_victim_comes_back_to_what_is_left_of_its_blocks() -> None:
+    desk = Desk(blocks=7, max_step_tokens=200)
+    old, young = desk.add(3 * BLOCK_SIZE - 1, 40), desk.add(3 * BLOCK_SIZE - 1, 40)
+    while not desk.scheduler.preemptions:
+        desk.step()
+    assert list(desk.scheduler.waiting) == [young]
+    desk.scheduler.retire(old)
+    desk.step()
+    assert young.computed == young.wanted - 1 - (young not in desk.scheduler.running)
+    assert desk.scheduler.hit_tokens > 0
+    assert young.cached_tokens == 0
+
+
+def test_blocks_of_a_faulty_sequence_are_shared_with_nobody() -> None:
+    desk = Desk(max_step_tokens=40)
+    first = desk.add([*BEGINNING, 1])
+    desk.step()
+    plan = desk.scheduler.plan()
+    desk.scheduler.complete(plan, [first])
+    desk.scheduler.retire(first)
+    desk.pool.check()
+    assert desk.pool.free == desk.pool.total
+    second = desk.add([*BEGINNING, 2])
+    desk.step()
+    assert second.cached_tokens == 0

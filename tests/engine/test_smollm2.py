@@ -32,6 +32,7 @@ class MakeEngine(Protocol):
         blocks: int = BLOCKS,
         step_tokens: int = STEP_TOKENS,
         kind: type[Engine] = Engine,
+        caching: bool = False,
     ) -> Engine: ...
 
 
@@ -56,6 +57,7 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
         blocks: int = BLOCKS,
         step_tokens: int = STEP_TOKENS,
         kind: type[Engine] = Engine,
+        caching: bool = False,
     ) -> Engine:
         if threads not in runners:
             limits = Limits(tokens=STEP_TOKENS, sequences=SEQUENCES, blocks=BLOCKS, threads=threads)
@@ -66,7 +68,7 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
                 max_blocks=BLOCKS,
             )
         scheduler = Scheduler(
-            BlockPool(blocks),
+            BlockPool(blocks, caching=caching),
             max_sequences=SEQUENCES,
             max_step_tokens=step_tokens,
             context_length=CONTEXT,
@@ -143,6 +145,48 @@ def test_in_chunks_preempted_and_in_plain_order_are_one_answer_bit_for_bit(
         assert plain.outputs[id] == preempted.outputs[id]
 
 
+@pytest.mark.parametrize("step_tokens", [STEP_TOKENS, 41])
+def test_a_hit_is_a_miss_bit_for_bit(
+    engine_on: MakeEngine, tokenizer: Tokenizer, step_tokens: int
+) -> None:
+    """After another's equal beginning, after its own answer, and beside its twin."""
+    prompt = np.random.default_rng(1).integers(20, tokenizer.vocab_size, 150).tolist()
+    options = {"temperature": 1.0, "logprobs": 3, "ignore_eos": True, "max_tokens": 40}
+    mine, twin = request("r", prompt, **options), request("twin", prompt, **options)
+    miss = answer(engine_on(2), mine)
+    longer = request("longer", [*prompt, *miss.tokens("r"), 50], **options)
+    missed = answer(engine_on(2), longer)
+
+    engine = engine_on(2, step_tokens=step_tokens, caching=True)
+    answer(engine, request("before", prompt[:100], **options))
+    both = answer(engine, mine, twin, *others(tokenizer)[:8])
+    after = answer(engine, longer)
+    assert (both.finish("r").cached_tokens, both.finish("twin").cached_tokens) == (96, 128)
+    assert after.finish("longer").cached_tokens == 160
+    for hit, cold, id, twin_id in (
+        (both, miss, "r", "r"),
+        (both, miss, "twin", "r"),
+        (after, missed, "longer", "longer"),
+    ):
+        assert hit.tokens(id) == cold.tokens(twin_id)
+        assert hit.logprobs(id) == cold.logprobs(twin_id)
+
+
+def test_one_that_gave_way_to_a_higher_class_is_uninterrupted_bit_for_bit(
+    engine_on: MakeEngine, tokenizer: Tokenizer
+) -> None:
+    options = {"temperature": 1.0, "logprobs": 3, "ignore_eos": True, "max_tokens": 60}
+    prompt = np.random.default_rng(2).integers(20, tokenizer.vocab_size, 70).tolist()
+    mine = request("r", prompt, priority=-1, **options)
+    alone = answer(engine_on(2), mine)
+    engine = engine_on(2, blocks=10, caching=True)
+    younger = [request(str(i), [60 + i] * 61, **options) for i in range(2)]
+    answers = answer(engine, mine, *younger)
+    assert engine.status().preemptions == 1
+    assert engine.status().hit_tokens > 0  # of its own, when it came back
+    assert answers.outputs["r"] == alone.outputs["r"]
+
+
 def test_a_greedy_answer_makes_sense(engine_on: MakeEngine, tokenizer: Tokenizer) -> None:
     prompt = tokenizer.encode("The capital of France is")
     answers = answer(engine_on(2), request("r", prompt, max_tokens=8, logprobs=1))
@@ -163,4 +207,5 @@ def test_32_streams_end_with_exact_counts_and_leave_no_block(
     for i in range(32):
         assert len(answers.tokens(str(i))) == 1 + i == answers.finish(str(i)).completion_tokens
         assert answers.finish(str(i)).reason == "length"
-    assert engine.status().blocks_free == BLOCKS
+    status = engine.status()
+    assert status.blocks_free + status.blocks_cached == BLOCKS

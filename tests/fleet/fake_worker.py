@@ -63,6 +63,8 @@ class ToyEngine:
             blocks_total=BLOCKS,
             blocks_free=BLOCKS - len(self._live),
             blocks_cached=0,
+            evictions=0,
+            hit_tokens=0,
             preemptions=0,
             generated_tokens=0,
             prefilled_tokens=0,

@@ -20,7 +20,7 @@ import typer
 from headrace import __version__
 from headrace.cli.flags import with_settings
 from headrace.cli.output import plainly, size
-from headrace.settings import Settings
+from headrace.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from pydantic import ByteSize
@@ -102,6 +102,7 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
             asyncio.to_thread(Books.open, settings), asyncio.to_thread(Words.open, version.path)
         )
         cleanup.callback(books.database.close)
+        published = published_texts(settings.published_prefixes)
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
@@ -119,6 +120,7 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
             books=ledger,
             max_body_bytes=int(settings.max_body_bytes),
             max_choices=settings.max_choices,
+            published_texts=published,
         )
         server = Server(create_app(services), on_stop=dispatcher.drain)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
@@ -131,6 +133,18 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
                 new_key = await asyncio.to_thread(books.first_key, settings)
                 announce(version, supervisor.status().ready, listener, new_key)
         await serving
+
+
+def published_texts(folder: Path | None) -> tuple[str, ...]:
+    """Raises SettingsError if the folder or a text in it cannot be read."""
+    from headrace.edge.published import read_texts
+
+    if folder is None:
+        return ()
+    try:
+        return tuple(read_texts(folder))
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"published_prefixes: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,7 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         max_sequences=settings.max_sequences,
         max_step_tokens=settings.max_step_tokens,
         context_length=settings.context_length,
+        prefix_cache=settings.prefix_cache,
         log_level=settings.log_level,
     )
 

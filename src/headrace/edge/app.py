@@ -21,6 +21,7 @@ from headrace.edge.health import HealthEndpoint
 from headrace.edge.middleware import ExchangeMiddleware
 from headrace.edge.models import ModelsEndpoint
 from headrace.edge.plan import Plan, Planner
+from headrace.edge.published import PublishedPrefixes
 from headrace.edge.responses import EXPECTED_FAULTS, answer_fault, answer_router
 from headrace.edge.services import Services
 
@@ -28,7 +29,13 @@ from headrace.edge.services import Services
 def create_app(services: Services) -> Starlette:
     """The application over the rooms behind it, which the caller starts and stops."""
     workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenise")
-    planner = Planner(services.model, services.prompts, services.decoder, workers)
+    planner = Planner(
+        services.model,
+        services.prompts,
+        services.decoder,
+        PublishedPrefixes.of_texts(services.published_texts, services.prompts),
+        workers,
+    )
 
     async def chat(body: bytes, id: UUID, principal: Principal) -> Plan:
         request = parse_chat_request(body, max_choices=services.max_choices)

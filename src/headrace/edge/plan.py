@@ -19,6 +19,7 @@ from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
 from headrace.api.openai.errors import context_length_exceeded, invalid_request, model_not_found
 from headrace.api.openai.parameters import GenerationParameters
+from headrace.edge.published import PublishedPrefixes
 from headrace.edge.services import Decoder, Prompts, ServedModel
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.text.template import TemplateError
@@ -54,11 +55,17 @@ class Planner:
     engine is touched."""
 
     def __init__(
-        self, model: ServedModel, prompts: Prompts, decoder: Decoder, workers: ThreadPoolExecutor
+        self,
+        model: ServedModel,
+        prompts: Prompts,
+        decoder: Decoder,
+        published: PublishedPrefixes,
+        workers: ThreadPoolExecutor,
     ) -> None:
         self._model = model
         self._prompts = prompts
         self._decoder = decoder
+        self._published = published
         self._workers = workers
 
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
@@ -158,6 +165,7 @@ class Planner:
                     "that may be generated.",
                     "min_tokens",
                 )
+            published = self._published.shared_by(prompt.ids)
             for choice in range(request.n):
                 generations.append(
                     GenerationRequest(
@@ -165,7 +173,8 @@ class Planner:
                         prompt=prompt.ids,
                         sampling=_sampling(request, logprobs, seed, choice),
                         stopping=_stopping(request, prompt.max_tokens),
-                        namespace=str(principal.tenant_id),
+                        namespace=f"tenant {principal.tenant_id}",
+                        published=published,
                         arrival=arrival,
                     )
                 )

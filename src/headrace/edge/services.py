@@ -87,7 +87,8 @@ class ServedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """All of it. keepalive: seconds after which a quiet stream gets a comment."""
+    """All of it. keepalive: seconds after which a quiet stream gets a comment. published_texts:
+    prompts whose cache all tenants share."""
 
     model: ServedModel
     prompts: Prompts
@@ -97,4 +98,5 @@ class Services:
     books: Books
     max_body_bytes: int = 16 << 20
     max_choices: int = 128
+    published_texts: tuple[str, ...] = ()
     keepalive: float = 12.0

@@ -91,7 +91,8 @@ class Engine:
             raise ValueError(f"request {request.id!r} is alive already")
         refusal = self._refusal(request)
         if refusal is not None:
-            finish = _finish(request, 0, Ending("error", error=refusal))
+            ending = Ending("error", error=refusal)
+            finish = _finish(request, ending, generated=0, cached=0)
             self._outputs.append(Output(id=request.id, finish=finish))
             return
         text = self._text_streams(request.stopping.stop)
@@ -121,8 +122,10 @@ class Engine:
             blocks_free=pool.free,
             blocks_cached=pool.cached,
             preemptions=scheduler.preemptions,
+            evictions=pool.evictions,
             generated_tokens=self._generated,
             prefilled_tokens=scheduler.prefilled_tokens,
+            hit_tokens=scheduler.hit_tokens,
         )
 
     # The parts of a step.
@@ -143,15 +146,15 @@ class Engine:
         except Exception as error:
             # Whatever a kernel raises costs the sequences of its step, not the engine.
             log.exception("step failed", step=self._steps)
-            self._scheduler.complete(step.plan)
-            self._fail([share.sequence for share in step.plan.shares], str(error))
+            self._fail(step, [share.sequence for share in step.plan.shares], str(error))
             return []
-        self._scheduler.complete(step.plan)
-        self._fail([step.rows[row] for row in result.broken], "its logits are not finite")
+        self._fail(step, [step.rows[row] for row in result.broken], "its logits are not finite")
         return self._take_tokens(result)
 
-    def _fail(self, sequences: list[Sequence], fault: str) -> None:
-        for sequence in sequences:
+    def _fail(self, step: Step, faulty: list[Sequence], fault: str) -> None:
+        """Complete a step that is over, but for those of its sequences that end by a fault."""
+        self._scheduler.complete(step.plan, faulty)
+        for sequence in faulty:
             if not sequence.ended:
                 error = f"the model could not compute the next token: {fault}"
                 self._end(sequence, Ending("error", error=error))
@@ -194,9 +197,7 @@ class Engine:
             text=text,
             tokens=[item.token],
             logprobs=None if item.logprob is None else [item.logprob],
-            finish=None
-            if ending is None
-            else _finish(sequence.request, sequence.generated, ending),
+            finish=None if ending is None else _finish_of(sequence, ending),
         )
 
     def _logprob(self, sequence: Sequence, sampled: Sampled, row: int) -> TokenLogprob | None:
@@ -221,7 +222,7 @@ class Engine:
     def _end(self, sequence: Sequence, ending: Ending) -> None:
         """End a sequence outside the flow of its tokens."""
         self._retire(sequence)
-        finish = _finish(sequence.request, sequence.generated, ending)
+        finish = _finish_of(sequence, ending)
         self._outputs.append(Output(id=sequence.request.id, finish=finish))
 
     def _refusal(self, request: GenerationRequest) -> str | None:
@@ -282,11 +283,18 @@ def _ending_by_count_or_id(sequence: Sequence, token: int) -> Ending | None:
     return None
 
 
-def _finish(request: GenerationRequest, generated: int, ending: Ending) -> Finish:
+def _finish_of(sequence: Sequence, ending: Ending) -> Finish:
+    return _finish(
+        sequence.request, ending, generated=sequence.generated, cached=sequence.cached_tokens
+    )
+
+
+def _finish(request: GenerationRequest, ending: Ending, *, generated: int, cached: int) -> Finish:
     return Finish(
         reason=ending.reason,
         prompt_tokens=len(request.prompt),
         completion_tokens=generated,
+        cached_tokens=cached,
         matched=ending.matched,
         error=ending.error,
     )

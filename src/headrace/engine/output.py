@@ -25,8 +25,9 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """How a generation ended, and what it cost.
 
     completion_tokens counts every token that was generated for the caller, the one that
-    ended it included (end-of-sequence or the last of a stop text). matched: the stop text or
-    stop id that ended it. error: a sentence for the caller if reason is "error".
+    ended it included (end-of-sequence or the last of a stop text). cached_tokens: the part of
+    the prompt that came from the prefix cache. matched: the stop text or stop id that ended it.
+    error: a sentence for the caller if reason is "error".
     """
 
     reason: FinishReason

@@ -44,8 +44,10 @@ class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
 class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One sequence to generate.
 
-    id: unique among live requests. prompt: token ids, at least one. namespace: salt of the
-    prefix cache, made by the edge from the tenant. arrival: unix seconds.
+    id: unique among live requests. prompt: token ids, at least one. namespace: only requests of
+    the same one share cached prefixes; made by the edge from the tenant. published: so many of
+    the first tokens are the operator's, and shared by all. priority: its class; where the KV
+    cache runs out, a lower one gives way first. arrival: unix seconds.
     """
 
     id: str
@@ -53,4 +55,6 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     sampling: SamplingParams
     stopping: StopConditions
     namespace: str = ""
+    published: int = 0
+    priority: int = 0
     arrival: float = 0.0

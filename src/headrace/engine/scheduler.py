@@ -5,32 +5,43 @@ that want one token (decode), so that no prompt ever delays them, then prompts, 
 the order of their admission.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
-ever ask for more. When one finds none free, the youngest sequence without a reservation is
-preempted: its blocks are freed, it goes to the front of the waiting line, and it comes back
-only once *all* the blocks it can ever need are free, which it then holds reserved.
+ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
+no reservation is preempted, the youngest of them: its blocks are given up, it takes its place
+in the waiting line, and it comes back only once *all* the blocks it can ever need can be had,
+which it then holds reserved.
+
+Prefixes. Full blocks are published when they are computed, generated tokens' too, and a prompt
+takes over what is published instead of computing it, block by block, when it is admitted and
+again before each of its chunks. A prompt whose next block is being computed in the same step by
+another stands back: it finds the block published afterwards. Nothing more ties the two together,
+so if the first one leaves, the second computes the block itself. Kernels give a row the same
+bits however its prompt was cut, so a hit is equal to a miss.
 
 Bounds, which the tests hold:
 
-1. A sequence is preempted at most once. A reserved one never asks for a block, so whoever
-   asks is not reserved and is itself a possible victim: a reserved one is never chosen.
-2. The waiting line is in order of arrival, and nobody is admitted past its head. A victim is
-   the youngest of those not reserved, and nobody was admitted while an earlier victim waits,
-   so it arrived before every earlier victim that still waits: the front is its place.
-3. A waiting sequence and nothing running imply a non-empty plan: the whole pool is then free,
-   and what could not fit in it was refused at submission.
+1. A sequence is preempted at most once, so there is no storm. A reserved one never asks for a
+   block, so whoever asks is not reserved and is itself a possible victim: a reserved one is
+   never chosen. The price: one of a high class may give way to one of a low class that was
+   preempted before, once.
+2. The waiting line is in order of arrival, and nobody is admitted past its head, whatever the
+   class: classes decide who gives way, not who enters. Whoever has run arrived before all who
+   never did, so a victim's place is among the victims before them.
+3. A waiting sequence and nothing running imply a non-empty plan: the whole pool can then be
+   had, and what could not fit in it was refused at submission.
 4. Every step gives each running decode its token and the first running prompt at least one
-   (the budget is at least max_sequences), so all sequences alive at some moment end within
-   the sum of 2 x (prompt + max_tokens) steps of each, if none arrives after: a step computes
-   at least one token, and by (1) no token is computed more than twice.
+   (the budget is at least max_sequences, and nobody is before the first to stand back for), so
+   all sequences alive at some moment end within the sum of 2 x (prompt + max_tokens) steps of
+   each, if none arrives after: a step computes at least one token, and by (1) no token is
+   computed more than twice.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
-from headrace.engine.blocks import BlockPool
+from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE
 
@@ -73,10 +84,12 @@ class Scheduler:
             )
         self.pool = pool
         self.context_length = min(context_length, pool.total * BLOCK_SIZE)
-        self.waiting: deque[Sequence] = deque()
+        self.waiting: deque[Sequence] = deque()  # in order of arrival
         self.running: list[Sequence] = []  # in order of admission
         self.preemptions = 0
         self.prefilled_tokens = 0
+        self.hit_tokens = 0
+        self._arrivals = 0
         self._max_sequences = max_sequences
         self._max_step_tokens = max_step_tokens
 
@@ -96,6 +109,8 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Put a sequence at the end of the waiting line. `refusal` had nothing against it."""
+        sequence.arrival = self._arrivals
+        self._arrivals += 1
         self.waiting.append(sequence)
 
     def retire(self, sequence: Sequence) -> None:
@@ -112,36 +127,59 @@ class Scheduler:
     def plan(self) -> Plan:
         """The next step; its sequences are in flight until `complete`. Empty if all is idle."""
         plan = Plan()
-        for sequence in [s for s in self.running if s.pending == 1]:
+        # From the last to give way to the first: a victim never has its share already.
+        for sequence in sorted((s for s in self.running if s.pending == 1), key=_standing):
             if not len(sequence.table):
-                continue  # preempted a moment ago, for an older one
+                continue  # preempted a moment ago, for another
             if sequence.table.grow(sequence.wanted) or self._make_room(sequence):
                 plan.add(sequence, 1)
         prompts = self._prompts()
+        claimed: set[bytes] = set()
         while room := self._max_step_tokens - plan.tokens:
             prompt = next(prompts, None)
             if prompt is None:
                 break
-            plan.add(prompt, min(prompt.pending, room))
+            self._adopt(prompt, self._hits(prompt))
+            count = min(prompt.pending, room)
+            keys = self._keys(prompt, count)
+            if claimed.isdisjoint(keys[:1]):
+                claimed.update(keys)
+                plan.add(prompt, count)
         for share in plan.shares:
             share.sequence.in_flight = True
         return plan
 
-    def complete(self, plan: Plan) -> None:
-        """The step is over: its tokens are computed, and who ended meanwhile lets go."""
+    def complete(self, plan: Plan, faulty: Collection[Sequence] = ()) -> None:
+        """The step is over: its tokens are computed, and who ended meanwhile lets go.
+
+        faulty: sequences of the plan whose keys and values are not to be trusted. They stand
+        where they stood, and nobody will share any block of theirs; they are to be retired.
+        """
         for share in plan.shares:
             sequence = share.sequence
             sequence.in_flight = False
-            prompt_left = sequence.prompt_length - sequence.computed
-            self.prefilled_tokens += min(share.count, max(prompt_left, 0))
-            sequence.computed += share.count
+            if sequence in faulty:
+                sequence.table.forget()
+            else:
+                self._advance(sequence, share.count)
             if sequence.ended:
                 sequence.table.release()
+
+    def _advance(self, sequence: Sequence, count: int) -> None:
+        prompt_left = sequence.prompt_length - sequence.computed
+        self.prefilled_tokens += min(count, max(prompt_left, 0))
+        first = sequence.computed // BLOCK_SIZE
+        sequence.computed += count
+        if self.pool.caching:
+            for block in range(first, sequence.computed // BLOCK_SIZE):
+                sequence.table.publish(block, sequence.chain[block])
+
+    # Blocks: who gives way, and who gets in.
 
     def _make_room(self, sequence: Sequence) -> bool:
         """Preempt until `sequence` has its next block; False if it had to go itself."""
         while not sequence.table.grow(sequence.wanted):
-            victim = next(s for s in reversed(self.running) if not s.reserved)
+            victim = max((s for s in self.running if not s.reserved), key=_standing)
             self._preempt(victim)
             if victim is sequence:
                 return False
@@ -153,7 +191,8 @@ class Scheduler:
         sequence.table.release()
         sequence.computed = 0
         sequence.reserved = True
-        self.waiting.appendleft(sequence)
+        later = (i for i, s in enumerate(self.waiting) if s.arrival > sequence.arrival)
+        self.waiting.insert(next(later, len(self.waiting)), sequence)
 
     def _prompts(self) -> Iterator[Sequence]:
         """Sequences that want several tokens, the running ones first, then who gets in."""
@@ -165,12 +204,55 @@ class Scheduler:
             yield sequence
 
     def _admit(self, sequence: Sequence) -> bool:
-        """Let the head of the line run if its blocks are free and, so that it isn't preempted
+        """Let the head of the line run if its blocks can be had and, so that it isn't preempted
         at once, one more for each running sequence to grow into."""
         tokens = sequence.most_computed if sequence.reserved else sequence.wanted
-        if sequence.table.missing(tokens) + len(self.running) > self.pool.free:
+        hits = self._hits(sequence)
+        taken = blocks_for(tokens) - sum(not self.pool.is_cached(block) for block in hits)
+        if taken + len(self.running) > self.pool.available:
             return False
+        self._adopt(sequence, hits)
         sequence.table.grow(tokens)
         self.waiting.popleft()
         self.running.append(sequence)
         return True
+
+    # Prefixes.
+
+    def _hits(self, sequence: Sequence) -> list[int]:
+        """Published blocks that hold what `sequence` would compute next. Not its last token,
+        whose logits are wanted."""
+        hits: list[int] = []
+        for index in range(sequence.computed // BLOCK_SIZE, _reusable(sequence)):
+            block = self.pool.find(sequence.chain[index]) if self.pool.caching else None
+            if block is None:
+                break
+            hits.append(block)
+        return hits
+
+    def _adopt(self, sequence: Sequence, hits: list[int]) -> None:
+        for block in hits:
+            index = sequence.computed // BLOCK_SIZE
+            sequence.table.share(index, block)
+            gained = (index + 1) * BLOCK_SIZE - sequence.computed
+            sequence.computed += gained
+            self.hit_tokens += gained
+            if not sequence.reserved:  # else it had computed them itself
+                sequence.cached_tokens += gained
+
+    def _keys(self, sequence: Sequence, count: int) -> list[bytes]:
+        """Keys of the blocks that its next `count` tokens go into and others could reuse."""
+        if not self.pool.caching:
+            return []
+        last = min(blocks_for(sequence.computed + count), _reusable(sequence))
+        return [sequence.chain[i] for i in range(sequence.computed // BLOCK_SIZE, last)]
+
+
+def _standing(sequence: Sequence) -> tuple[int, int]:
+    """The greatest gives way first: the lowest class, in it the youngest."""
+    return -sequence.request.priority, sequence.arrival
+
+
+def _reusable(sequence: Sequence) -> int:
+    """How many of its blocks could be shared instead of computed."""
+    return (sequence.wanted - 1) // BLOCK_SIZE

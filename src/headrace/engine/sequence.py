@@ -7,6 +7,7 @@ from typing import Protocol
 
 from headrace.engine.adjust import adjuster_for
 from headrace.engine.blocks import BlockPool, BlockTable
+from headrace.engine.chain import HashChain
 from headrace.engine.draws import stream_key
 from headrace.engine.request import GenerationRequest
 
@@ -41,12 +42,18 @@ class Sequence:
     logits of the last one give the next. `computed` falls back to 0 when it is preempted;
     tokens, text and draws stay, so nothing is lost or repeated.
 
-    reserved: its table holds all the blocks it can ever need. in_flight: the step that runs
-    now reads and writes its blocks. ended: no further token counts.
+    arrival: its number in order of arrival. cached_tokens: tokens of the prompt that others had
+    computed when it came to them; what it finds of its own after a preemption doesn't count.
+    reserved: it was preempted, and from its return on its table holds all the blocks it can ever
+    need. in_flight: the step that runs now reads and writes its blocks. ended: no further token
+    counts.
     """
 
     __slots__ = (
         "adjuster",
+        "arrival",
+        "cached_tokens",
+        "chain",
         "computed",
         "draw_key",
         "ended",
@@ -71,7 +78,10 @@ class Sequence:
         self.request = request
         self.tokens = list(request.prompt)
         self.prompt_length = len(request.prompt)
+        self.chain = HashChain(self.tokens, request.namespace, request.published)
+        self.arrival = 0
         self.computed = 0
+        self.cached_tokens = 0
         self.table = BlockTable(pool, self.most_computed)
         self.text = text
         self.ending_ids = frozenset(stopping.stop_token_ids) | (

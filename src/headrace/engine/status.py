@@ -6,7 +6,11 @@ import msgspec
 
 
 class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A reading of the engine. steps grows while there is work; tokens are totals."""
+    """A reading of the engine. steps grows while there is work; tokens are totals.
+
+    prefilled_tokens: of prompts, computed. hit_tokens: taken over from the prefix cache instead.
+    evictions: cached blocks that had to go for others. preemptions: sequences that had to.
+    """
 
     steps: int
     running: int
@@ -15,5 +19,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     blocks_free: int
     blocks_cached: int
     preemptions: int
+    evictions: int
     generated_tokens: int
     prefilled_tokens: int
+    hit_tokens: int

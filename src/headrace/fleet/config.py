@@ -14,7 +14,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
     threads: None for one a physical core (`fleet.cores`). memory: bytes the process may hold;
     kv_memory: bytes of KV cache; `sizes_for` says what None means.
-    context_length: None for the model's own.
+    context_length: None for the model's own. prefix_cache: whether KV blocks are kept for later
+    prompts.
     """
 
     path: str
@@ -28,6 +29,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_sequences: int = 64
     max_step_tokens: int = 512
     context_length: int | None = None
+    prefix_cache: bool = True
     log_level: str = "info"
 
 

@@ -39,7 +39,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     executable = backend.load(model.program, model.weights, limits)
     _give_back_free_memory()
     scheduler = Scheduler(
-        BlockPool(limits.blocks),
+        BlockPool(limits.blocks, caching=config.prefix_cache),
         max_sequences=config.max_sequences,
         max_step_tokens=config.max_step_tokens,
         context_length=sizes.context_length,

@@ -89,6 +89,19 @@ def test_a_step_too_small_for_all_sequences_is_refused_whoever_asked_for_which(
     assert str(error.value).startswith("max_step_tokens (32) must be at least max_sequences (33)")
 
 
+def test_targets_exclude_each_other() -> None:
+    assert Settings(target_itl="80").target_itl == 80
+    with pytest.raises(SettingsError, match="exclude each other"):
+        Settings(target_itl=80, target_throughput=400)
+    with pytest.raises(SettingsError, match="target_itl"):
+        Settings(target_itl=0)
+
+
+@pytest.mark.parametrize(("text", "on"), [("true", True), ("off", False), ("0", False)])
+def test_switches_in_words(text: str, on: bool) -> None:
+    assert Settings(prefix_cache=text).prefix_cache is on
+
+
 def test_a_file_that_is_not_text_is_refused(clean: Path) -> None:
     (clean / "headrace.toml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(SettingsError, match=r"headrace\.toml"):

@@ -109,6 +109,22 @@ class Settings(BaseSettings):
     max_step_tokens: Annotated[
         int, Field(ge=1, le=1 << 20, description="Tokens computed in one step, all sequences.")
     ] = 512
+    target_itl: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=60_000,
+            description="Milliseconds between two tokens of an answer that prompts may cause.",
+        ),
+    ] = None
+    target_throughput: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            le=1e9,
+            description="Tokens a second, prompts and answers, for which answers may be delayed.",
+        ),
+    ] = None
     context_length: Annotated[
         int | None,
         Field(ge=1, le=1 << 24, description="Longest sequence in tokens (default: the model's)."),
@@ -177,6 +193,12 @@ class Settings(BaseSettings):
                 f"max_step_tokens ({self.max_step_tokens}) must be at least max_sequences"
                 f" ({self.max_sequences}), so that every sequence can get its token in a step"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Settings:
+        if self.target_itl is not None and self.target_throughput is not None:
+            raise ValueError("target_itl and target_throughput exclude each other")
         return self
 
     def origin(self, name: str) -> str:

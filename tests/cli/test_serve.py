@@ -128,6 +128,8 @@ def test_a_port_in_use_is_one_line(headrace: Headrace, tiny: Path) -> None:
         (["--model", "no-such-model"], "no model is called 'no-such-model'"),
         (["--max-sequences", "0"], "max_sequences"),
         (["--database-url", "mysql://x/y"], "database_url names 'mysql'"),
+        (["--published-prefixes", "/no/such/folder"], "published_prefixes"),
+        (["--target-itl", "80", "--target-throughput", "400"], "exclude each other"),
         (["--host", "no.such.host.invalid"], "cannot listen on 'no.such.host.invalid'"),
     ],
 )

@@ -24,6 +24,7 @@ from headrace.dispatch.dispatcher import Dispatcher
 from headrace.edge.app import create_app
 from headrace.edge.services import ServedModel, Services
 from headrace.engine.blocks import BlockPool
+from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
@@ -136,8 +137,8 @@ class LocalSupervisor:
             ),
             Scheduler(
                 BlockPool(self._blocks, caching=self._prefix_cache),
+                StepBudget(64),
                 max_sequences=self._most,
-                max_step_tokens=64,
                 context_length=CONTEXT,
             ),
             text,

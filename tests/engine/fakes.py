@@ -7,6 +7,7 @@ letter chr(i).
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
+from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine, SynchronousEngine
 from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
@@ -170,6 +172,8 @@ def make_engine(
     vocab_size: int = VOCAB,
     synchronous: bool = False,
     caching: bool = True,
+    budget: StepBudget | None = None,
+    clock: Callable[[], float] = time.perf_counter,
     scheduler: type[Scheduler] = Scheduler,
 ) -> Engine:
     kind = SynchronousEngine if synchronous else Engine
@@ -183,13 +187,14 @@ def make_engine(
         ),
         scheduler(
             BlockPool(blocks, caching=caching),
+            budget or StepBudget(max_step_tokens),
             max_sequences=max_sequences,
-            max_step_tokens=max_step_tokens,
             context_length=context_length,
         ),
         text,
         text,
         vocab_size=vocab_size,
+        clock=clock,
     )
 
 

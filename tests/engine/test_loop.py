@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine
 from headrace.engine.output import Finish
 from headrace.engine.request import GenerationRequest
-from headrace.ops.backend import NonFiniteLogits, Sampled
+from headrace.ops.backend import NonFiniteLogits, Sampled, Sampling
 from headrace.text.pipeline import TextPipeline
 
 from .fakes import (
@@ -315,6 +316,40 @@ def test_results_leave_while_the_next_step_runs() -> None:
     (output,) = engine.step()
     assert len(output.tokens) == 1
     assert executable.batches == 2
+
+
+def test_steps_are_timed_and_the_chunks_of_prompts_follow(synchronous: bool) -> None:
+    """On a machine that takes 10 ms a step and 1 ms a token."""
+
+    class Timed(FakeExecutable):
+        now = 0.0
+
+        def sample(self, sampling: Sampling) -> Sampled:
+            assert self._batch is not None
+            self.now += 0.010 + 0.001 * len(self._batch.tokens)
+            return super().sample(sampling)
+
+    executable = Timed(64)
+    engine = make_engine(
+        executable,
+        blocks=64,
+        budget=StepBudget(64, target_itl=0.030),
+        clock=lambda: executable.now,
+        synchronous=synchronous,
+    )
+    answers = Answers()
+    for id in "abc":
+        engine.submit(request(id, max_tokens=60))
+    for _ in range(6):
+        answers.take(engine.step())
+    engine.submit(request("long", [9] * 400, max_tokens=1))
+    budgets = []
+    while "long" not in answers.outputs:
+        answers.take(engine.step())
+        budgets.append(engine.status().step_budget)
+    answers.drain(engine)
+    assert set(budgets[5:]) <= {19, 20}
+    assert executable.batches > 400 / 17
 
 
 def test_status_counts() -> None:

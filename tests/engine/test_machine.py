@@ -48,7 +48,7 @@ class WatchedScheduler(Scheduler):
         plan = super().plan()
         shares = {share.sequence: share.count for share in plan.shares}
         assert len(shares) == len(plan.shares) <= MAX_SEQUENCES
-        assert plan.tokens == sum(shares.values()) <= STEP_TOKENS
+        assert plan.load.tokens == sum(shares.values()) <= STEP_TOKENS
         assert all(count >= 1 for count in shares.values())
         assert bool(shares) == had_work, "work, but an empty plan"
         assert all(shares.get(s) == 1 for s in decodes if s in self.running)

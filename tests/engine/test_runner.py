@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from headrace.engine.blocks import BlockPool
+from headrace.engine.budget import StepBudget
 from headrace.engine.draws import draws, stream_key
 from headrace.engine.runner import ModelRunner, sampling_of
 from headrace.engine.scheduler import Scheduler
@@ -31,7 +32,7 @@ class Seen(FakeExecutable):
 
 def test_a_plan_becomes_a_batch() -> None:
     pool, executable = BlockPool(16), Seen(16)
-    scheduler = Scheduler(pool, max_sequences=4, max_step_tokens=40, context_length=500)
+    scheduler = Scheduler(pool, StepBudget(40), max_sequences=4, context_length=500)
     runner = ModelRunner(executable, max_sequences=4, max_step_tokens=40, max_blocks=16)
     long, short = sequence("0", pool, list(range(4, 74))), sequence("1", pool, [9, 8])
     scheduler.add(long)

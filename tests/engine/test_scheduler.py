@@ -5,6 +5,7 @@ from itertools import count
 import pytest
 
 from headrace.engine.blocks import BlockPool
+from headrace.engine.budget import StepBudget
 from headrace.engine.scheduler import Plan, Scheduler
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE
@@ -28,8 +29,8 @@ class Desk:
         self.sequences: list[Sequence] = []
         self.scheduler = Scheduler(
             self.pool,
+            StepBudget(max_step_tokens),
             max_sequences=max_sequences,
-            max_step_tokens=max_step_tokens,
             context_length=1000,
         )
 

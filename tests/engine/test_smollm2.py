@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from headrace.engine.blocks import BlockPool
+from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine, SynchronousEngine
 from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
@@ -69,8 +70,8 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
             )
         scheduler = Scheduler(
             BlockPool(blocks, caching=caching),
+            StepBudget(step_tokens),
             max_sequences=SEQUENCES,
-            max_step_tokens=step_tokens,
             context_length=CONTEXT,
         )
         return kind(

@@ -64,6 +64,7 @@ class ToyEngine:
             blocks_free=BLOCKS - len(self._live),
             blocks_cached=0,
             evictions=0,
+            step_budget=1,
             hit_tokens=0,
             preemptions=0,
             generated_tokens=0,

@@ -68,7 +68,7 @@ def _shown(value: object) -> str:
 
 def _metavar(annotation: object) -> str:
     text = str(annotation)
-    for word, shown in (("Path", "PATH"), ("ByteSize", "SIZE"), ("int", "N")):
+    for word, shown in (("Path", "PATH"), ("ByteSize", "SIZE"), ("int", "N"), ("float", "X")):
         if word in text:
             return shown
     return "TEXT"

@@ -212,6 +212,8 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         max_step_tokens=settings.max_step_tokens,
         context_length=settings.context_length,
         prefix_cache=settings.prefix_cache,
+        target_itl=settings.target_itl,
+        target_throughput=settings.target_throughput,
         log_level=settings.log_level,
     )
 

@@ -7,6 +7,8 @@ then it is waited for. `SynchronousEngine` does the same parts in plain order.
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -66,17 +68,21 @@ class Engine:
         text_streams: TextStreams,
         *,
         vocab_size: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """vocab_size: ids from there up are refused in prompts, biases and stop ids."""
+        """vocab_size: ids from there up are refused in prompts, biases and stop ids. clock: in
+        seconds; steps are timed by it."""
         self._runner = runner
         self._scheduler = scheduler
         self._vocabulary = vocabulary
         self._text_streams = text_streams
         self._vocab_size = vocab_size
+        self._clock = clock
         self._eos_ids = frozenset(token for token in vocabulary.eos_ids if token < vocab_size)
         self._live: dict[str, Sequence] = {}
         self._outputs: list[Output] = []  # not yet returned by a step
         self._in_flight: Step | None = None
+        self._launched = 0.0  # when, by the clock
         self._steps = 0
         self._generated = 0
 
@@ -123,6 +129,7 @@ class Engine:
             blocks_cached=pool.cached,
             preemptions=scheduler.preemptions,
             evictions=pool.evictions,
+            step_budget=scheduler.budget.current,
             generated_tokens=self._generated,
             prefilled_tokens=scheduler.prefilled_tokens,
             hit_tokens=scheduler.hit_tokens,
@@ -133,6 +140,7 @@ class Engine:
     def _launch(self) -> None:
         plan = self._scheduler.plan()
         if plan.shares:
+            self._launched = self._clock()
             self._in_flight = self._runner.launch(plan)
 
     def _collect(self) -> list[Drawn]:
@@ -148,6 +156,7 @@ class Engine:
             log.exception("step failed", step=self._steps)
             self._fail(step, [share.sequence for share in step.plan.shares], str(error))
             return []
+        self._scheduler.budget.observe(step.plan.load, self._clock() - self._launched)
         self._fail(step, [step.rows[row] for row in result.broken], "its logits are not finite")
         return self._take_tokens(result)
 

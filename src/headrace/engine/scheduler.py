@@ -2,7 +2,7 @@
 
 Each step lets every sequence catch up with its tokens inside one token budget: first those
 that want one token (decode), so that no prompt ever delays them, then prompts, in chunks, in
-the order of their admission.
+the order of their admission. How large the chunks are is up to `engine.budget`.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
@@ -29,7 +29,8 @@ Bounds, which the tests hold:
 3. A waiting sequence and nothing running imply a non-empty plan: the whole pool can then be
    had, and what could not fit in it was refused at submission.
 4. Every step gives each running decode its token and the first running prompt at least one
-   (the budget is at least max_sequences, and nobody is before the first to stand back for), so
+   (a step has room for max_sequences at least, and nobody is before the first to stand back
+   for), so
    all sequences alive at some moment end within the sum of 2 x (prompt + max_tokens) steps of
    each, if none arrives after: a step computes at least one token, and by (1) no token is
    computed more than twice.
@@ -42,6 +43,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from headrace.engine.blocks import BlockPool, blocks_for
+from headrace.engine.budget import Load, StepBudget
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE
 
@@ -60,29 +62,30 @@ class Share:
 
 @dataclass(slots=True)
 class Plan:
-    """One step: whose tokens are computed. `tokens` is their number."""
+    """One step: whose tokens are computed, and how much that is."""
 
     shares: list[Share] = field(default_factory=list)
-    tokens: int = 0
+    load: Load = field(default_factory=Load)
 
     def add(self, sequence: Sequence, count: int) -> None:
         self.shares.append(Share(sequence, count, samples=count == sequence.pending))
-        self.tokens += count
+        self.load.add(count, sequence.computed)
 
 
 class Scheduler:
     """Waiting and running sequences of one engine; the only one that moves them."""
 
     def __init__(
-        self, pool: BlockPool, *, max_sequences: int, max_step_tokens: int, context_length: int
+        self, pool: BlockPool, budget: StepBudget, *, max_sequences: int, context_length: int
     ) -> None:
         """context_length: tokens a sequence may have at most; less if the pool is smaller."""
-        if max_step_tokens < max_sequences:
+        if budget.max_tokens < max_sequences:
             raise ValueError(
-                f"max_step_tokens ({max_step_tokens}) must be at least max_sequences"
+                f"max_step_tokens ({budget.max_tokens}) must be at least max_sequences"
                 f" ({max_sequences}), so that every sequence can get its token in a step"
             )
         self.pool = pool
+        self.budget = budget
         self.context_length = min(context_length, pool.total * BLOCK_SIZE)
         self.waiting: deque[Sequence] = deque()  # in order of arrival
         self.running: list[Sequence] = []  # in order of admission
@@ -91,7 +94,6 @@ class Scheduler:
         self.hit_tokens = 0
         self._arrivals = 0
         self._max_sequences = max_sequences
-        self._max_step_tokens = max_step_tokens
 
     def refusal(self, prompt_tokens: int, max_tokens: int) -> str | None:
         """Why a request of this size can never run; None if it can."""
@@ -133,21 +135,27 @@ class Scheduler:
                 continue  # preempted a moment ago, for another
             if sequence.table.grow(sequence.wanted) or self._make_room(sequence):
                 plan.add(sequence, 1)
+        plan.load.decodes = plan.load.tokens
+        self._add_prompts(plan)
+        for share in plan.shares:
+            share.sequence.in_flight = True
+        return plan
+
+    def _add_prompts(self, plan: Plan) -> None:
         prompts = self._prompts()
         claimed: set[bytes] = set()
-        while room := self._max_step_tokens - plan.tokens:
+        while plan.load.tokens < self.budget.max_tokens:
             prompt = next(prompts, None)
             if prompt is None:
                 break
             self._adopt(prompt, self._hits(prompt))
-            count = min(prompt.pending, room)
+            count = min(prompt.pending, self.budget.room(plan.load, prompt.computed))
+            if not count:
+                break
             keys = self._keys(prompt, count)
             if claimed.isdisjoint(keys[:1]):
                 claimed.update(keys)
                 plan.add(prompt, count)
-        for share in plan.shares:
-            share.sequence.in_flight = True
-        return plan
 
     def complete(self, plan: Plan, faulty: Collection[Sequence] = ()) -> None:
         """The step is over: its tokens are computed, and who ended meanwhile lets go.
@@ -220,10 +228,9 @@ class Scheduler:
     # Prefixes.
 
     def _hits(self, sequence: Sequence) -> list[int]:
-        """Published blocks that hold what `sequence` would compute next. Not its last token,
-        whose logits are wanted."""
+        """Published blocks that hold what `sequence` would compute next."""
         hits: list[int] = []
-        for index in range(sequence.computed // BLOCK_SIZE, _reusable(sequence)):
+        for index in range(sequence.computed // BLOCK_SIZE, sequence.reusable // BLOCK_SIZE):
             block = self.pool.find(sequence.chain[index]) if self.pool.caching else None
             if block is None:
                 break
@@ -244,15 +251,10 @@ class Scheduler:
         """Keys of the blocks that its next `count` tokens go into and others could reuse."""
         if not self.pool.caching:
             return []
-        last = min(blocks_for(sequence.computed + count), _reusable(sequence))
+        last = min(blocks_for(sequence.computed + count), sequence.reusable // BLOCK_SIZE)
         return [sequence.chain[i] for i in range(sequence.computed // BLOCK_SIZE, last)]
 
 
 def _standing(sequence: Sequence) -> tuple[int, int]:
     """The greatest gives way first: the lowest class, in it the youngest."""
     return -sequence.request.priority, sequence.arrival
-
-
-def _reusable(sequence: Sequence) -> int:
-    """How many of its blocks could be shared instead of computed."""
-    return (sequence.wanted - 1) // BLOCK_SIZE

@@ -103,6 +103,11 @@ class Sequence:
         return len(self.tokens) - self.computed
 
     @property
+    def reusable(self) -> int:
+        """How many of its first tokens may come from a cache: those whose logits nobody wants."""
+        return len(self.tokens) - 1
+
+    @property
     def generated(self) -> int:
         return len(self.tokens) - self.prompt_length
 

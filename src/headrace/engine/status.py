@@ -10,6 +10,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     prefilled_tokens: of prompts, computed. hit_tokens: taken over from the prefix cache instead.
     evictions: cached blocks that had to go for others. preemptions: sequences that had to.
+    step_budget: tokens that the last step with prompts could have had.
     """
 
     steps: int
@@ -20,6 +21,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     blocks_cached: int
     preemptions: int
     evictions: int
+    step_budget: int
     generated_tokens: int
     prefilled_tokens: int
     hit_tokens: int

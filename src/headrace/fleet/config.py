@@ -15,7 +15,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     threads: None for one a physical core (`fleet.cores`). memory: bytes the process may hold;
     kv_memory: bytes of KV cache; `sizes_for` says what None means.
     context_length: None for the model's own. prefix_cache: whether KV blocks are kept for later
-    prompts.
+    prompts. target_itl in milliseconds, target_throughput in tokens a second: at most one.
     """
 
     path: str
@@ -30,6 +30,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_step_tokens: int = 512
     context_length: int | None = None
     prefix_cache: bool = True
+    target_itl: float | None = None
+    target_throughput: float | None = None
     log_level: str = "info"
 
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from headrace.engine.blocks import BlockPool, blocks_for
+from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
@@ -40,8 +41,12 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     _give_back_free_memory()
     scheduler = Scheduler(
         BlockPool(limits.blocks, caching=config.prefix_cache),
+        StepBudget(
+            config.max_step_tokens,
+            target_itl=None if config.target_itl is None else config.target_itl / 1000,
+            target_throughput=config.target_throughput,
+        ),
         max_sequences=config.max_sequences,
-        max_step_tokens=config.max_step_tokens,
         context_length=sizes.context_length,
     )
     runner = ModelRunner(

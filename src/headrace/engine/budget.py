@@ -1,0 +1,187 @@
+"""How many tokens of prompts a step may compute beside those that decode.
+
+The more of them, the less it costs to compute each, and the longer everybody who decodes waits
+for the next token. Without a target a step takes all it has room for. With one, the chunk is
+chosen anew for each step, from what the last steps took.
+
+The controller is a model and a formula. A step is taken to last
+
+    base + per_token x tokens + per_position x positions its tokens attend to,
+
+with coefficients fit by least squares of relative errors, none negative, to the latest 64 steps
+with prompts and the latest 64 without: two kinds, so that a long stretch of one does not make
+the other forgotten, and relative, so that a slow step weighs little. Steps that took three times
+as long as the fit says were interrupted, and it is made again without them. A target
+inter-token latency (ITL) takes the largest chunk whose step lasts no longer; a target
+throughput the smallest whose step computes that many tokens a second, prompts and answers
+together. It cannot oscillate by itself, as a loop that nudges a budget can: there is no state
+but the measurements. It never asks for more than twice the largest chunk measured, so it grows
+by doubling from a small one instead of trusting an extrapolation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIRST_CHUNK = 32
+"""Tokens of prompts in a step before any such step was measured."""
+
+LEAST_CHUNK = 8
+"""Tokens that a prompt gets even where the target leaves no room."""
+
+_REMEMBERED = 64
+_INTERRUPTED = 3.0
+
+
+@dataclass(slots=True)
+class Load:
+    """What a step computes. attended: positions that its tokens attend to, themselves included,
+    in all. decodes: sequences that get their next token."""
+
+    tokens: int = 0
+    attended: int = 0
+    decodes: int = 0
+
+    @property
+    def of_prompts(self) -> int:
+        return self.tokens - self.decodes
+
+    def add(self, count: int, position: int) -> None:
+        """`count` tokens of a sequence, from that position on."""
+        self.tokens += count
+        self.attended += count * position + count * (count + 1) // 2
+
+
+class Cost(NamedTuple):
+    """Seconds of a step, of a token in it, of a position that a token attends to."""
+
+    base: float
+    per_token: float
+    per_position: float
+
+    def of(self, load: Load) -> float:
+        return self.base + self.per_token * load.tokens + self.per_position * load.attended
+
+
+class StepTimes:
+    """The latest steps, and what they say about the next."""
+
+    def __init__(self) -> None:
+        self._with_prompts: deque[tuple[Load, float]] = deque(maxlen=_REMEMBERED)
+        self._without: deque[tuple[Load, float]] = deque(maxlen=_REMEMBERED)
+        self._cost: Cost | None = None
+
+    def add(self, load: Load, seconds: float) -> None:
+        steps = self._with_prompts if load.of_prompts else self._without
+        steps.append((load, seconds))
+        self._cost = None
+
+    @property
+    def largest_chunk(self) -> int:
+        """Most tokens of prompts in a step that is remembered."""
+        return max((load.of_prompts for load, _ in self._with_prompts), default=0)
+
+    @property
+    def cost(self) -> Cost:
+        if self._cost is None:
+            self._cost = self._fit()
+        return self._cost
+
+    def _fit(self) -> Cost:
+        steps = [*self._with_prompts, *self._without]
+        if not steps:
+            return Cost(0.0, 0.0, 0.0)
+        seconds = np.array([seconds for _, seconds in steps])
+        loads = np.array([(1.0, load.tokens, load.attended) for load, _ in steps])
+        features = loads / seconds[:, None]
+        coefficients = _non_negative_fit(features)
+        usual = features @ coefficients > 1 / _INTERRUPTED
+        if not usual.all():
+            coefficients = _non_negative_fit(features[usual])
+        return Cost(*coefficients.tolist())
+
+
+def _non_negative_fit(features: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64 [F]: what makes the rows of features, [N, F], sum to nearly 1, by least squares.
+    Features whose coefficient would be negative are left out."""
+    values = np.ones(len(features))
+    scale = features.max(axis=0)
+    kept = np.flatnonzero(scale > 0)
+    while True:
+        fit = np.linalg.lstsq(features[:, kept] / scale[kept], values, rcond=None)[0]
+        if not (fit < 0).any():
+            break
+        kept = kept[fit >= 0]
+    coefficients = np.zeros(features.shape[1])
+    coefficients[kept] = fit / scale[kept]
+    return coefficients
+
+
+class StepBudget:
+    """Chunks for one engine. At most one target; none means all there is room for."""
+
+    def __init__(
+        self,
+        max_tokens: int,
+        *,
+        target_itl: float | None = None,
+        target_throughput: float | None = None,
+    ) -> None:
+        """max_tokens: of a step. target_itl in seconds, target_throughput in tokens a second."""
+        if target_itl is not None and target_throughput is not None:
+            raise ValueError("there can be a target ITL or a target throughput, not both")
+        self.max_tokens = max_tokens
+        self.current = max_tokens
+        self._target_itl = target_itl
+        self._target_throughput = target_throughput
+        self._times = StepTimes()
+
+    def observe(self, load: Load, seconds: float) -> None:
+        """A step took so long."""
+        if seconds > 0:
+            self._times.add(load, seconds)
+
+    def room(self, load: Load, position: int) -> int:
+        """How many tokens, from that position of a prompt on, may join a step of this load.
+
+        Whatever the target: at least LEAST_CHUNK for its first prompt, if they fit the step. All
+        that fit if nobody decodes.
+        """
+        room = self.max_tokens - load.tokens
+        if load.decodes:
+            most = max(2 * self._times.largest_chunk, FIRST_CHUNK) - load.of_prompts
+            least = 0 if load.of_prompts else LEAST_CHUNK
+            if self._target_itl is not None:
+                chunk = self._for_itl(load, position, self._target_itl)
+                room = min(room, max(least, int(min(chunk, most))))
+            elif self._target_throughput is not None:
+                chunk = self._for_throughput(load, position, self._target_throughput)
+                room = min(room, max(least, math.ceil(min(chunk, most))))
+        self.current = load.tokens + room
+        return room
+
+    def _for_itl(self, load: Load, position: int, target: float) -> float:
+        """The largest n with cost(load) + slope n + per_position n^2 / 2 <= target."""
+        cost = self._times.cost
+        spare = target - cost.of(load)
+        if spare <= 0:
+            return 0.0
+        slope = cost.per_token + cost.per_position * position
+        root = math.sqrt(slope**2 + 2 * cost.per_position * spare)
+        return 2 * spare / (slope + root) if root else math.inf
+
+    def _for_throughput(self, load: Load, position: int, target: float) -> float:
+        """The smallest n with (tokens + n) / (cost(load) + slope n) >= target."""
+        cost = self._times.cost
+        slope = cost.per_token + cost.per_position * position
+        gain = 1 - target * slope
+        lack = target * cost.of(load) - load.tokens
+        if lack <= 0:
+            return 0.0
+        return lack / gain if gain > 0 else math.inf

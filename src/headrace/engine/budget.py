@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -108,19 +109,23 @@ class StepTimes:
 
 
 def _non_negative_fit(features: NDArray[np.float64]) -> NDArray[np.float64]:
-    """float64 [F]: what makes the rows of features, [N, F], sum to nearly 1, by least squares.
-    Features whose coefficient would be negative are left out."""
-    values = np.ones(len(features))
+    """float64 [F]: what makes the rows of features, [N, F], sum to nearly 1: the least squares
+    of all coefficients that are not negative. There are few features, so all sets that may be
+    the ones above zero are tried, largest first."""
+    count = features.shape[1]
     scale = features.max(axis=0)
-    kept = np.flatnonzero(scale > 0)
-    while True:
-        fit = np.linalg.lstsq(features[:, kept] / scale[kept], values, rcond=None)[0]
-        if not (fit < 0).any():
-            break
-        kept = kept[fit >= 0]
-    coefficients = np.zeros(features.shape[1])
-    coefficients[kept] = fit / scale[kept]
-    return coefficients
+    scaled = features / np.where(scale > 0, scale, 1.0)
+    best, least = np.zeros(count), math.inf
+    for size in range(count, 0, -1):
+        for kept in map(list, combinations(range(count), size)):
+            fit = np.linalg.lstsq(scaled[:, kept], np.ones(len(features)), rcond=None)[0]
+            error = float(((scaled[:, kept] @ fit - 1) ** 2).sum())
+            if error < least and (fit >= 0).all():
+                best, least = np.zeros(count), error
+                best[kept] = fit
+        if size == count and least < math.inf:
+            break  # nothing is better than the fit of all
+    return best / np.where(scale > 0, scale, 1.0)
 
 
 class StepBudget:

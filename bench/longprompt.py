@@ -18,6 +18,8 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
 
+import msgspec
+
 from engines.headrace import Headrace
 from headrace.load.client import Request, Server, complete
 from headrace.load.workload import Workload
@@ -39,15 +41,24 @@ class Targeted(Headrace):
         return [*super().command(gguf, port, workload), *target]
 
 
-def request(tokens: int, output: int) -> Request:
-    return Request(prompt=random.choices(PROMPT_IDS, k=tokens), output=output)
+class Monotonous(Request, frozen=True, kw_only=True):
+    """Answered by one word again and again, so that each token is an event of its own: tokens
+    that are no whole character would wait for the next."""
+
+    def body(self, model: str) -> bytes:
+        fields = msgspec.json.decode(super().body(model))
+        return msgspec.json.encode({**fields, "logit_bias": {str(PROMPT_IDS[0]): 100}})
+
+
+def prompt(tokens: int) -> list[int]:
+    return random.choices(PROMPT_IDS, k=tokens)
 
 
 async def follow(server: Server, output: int, arrivals: list[float]) -> None:
     """Note when each piece of text of an endless answer comes."""
     reader, writer = await server.connect()
     try:
-        writer.write(server.message(request(PROMPT, output)))
+        writer.write(server.message(Monotonous(prompt=prompt(PROMPT), output=output)))
         while line := await reader.readline():
             if line.startswith(b"data:") and b'"text":""' not in line:
                 arrivals.append(time.perf_counter())
@@ -73,10 +84,7 @@ async def decoding(server: Server, output: int) -> AsyncIterator[list[list[float
 def gaps(streams: list[list[float]], start: float, end: float) -> list[float]:
     """Milliseconds between tokens of a stream, of all streams, in order of size."""
     return sorted(
-        1000 * (b - a)
-        for arrivals in streams
-        for a, b in pairwise(arrivals)
-        if start <= b <= end
+        1000 * (b - a) for arrivals in streams for a, b in pairwise(arrivals) if start <= b <= end
     )
 
 
@@ -86,7 +94,7 @@ def quantile(ordered: list[float], share: float) -> float:
 
 async def first_token(server: Server, tokens: int) -> tuple[float, float]:
     """When a prompt was sent, and when its first token came."""
-    timing = await complete(server, request(tokens, 1))
+    timing = await complete(server, Request(prompt=prompt(tokens), output=1))
     return timing.start, timing.arrivals[0]
 
 
@@ -115,7 +123,7 @@ def main() -> None:
     parser.add_argument("--output", type=int, default=8_000, help="most tokens of a stream")
     parser.add_argument("--seconds", type=float, default=20, help="of streams alone")
     parser.add_argument("--target-itl", type=float, help="milliseconds")
-    parser.add_argument("--factor", type=float, default=2.7, help="target ITL by median ITL")
+    parser.add_argument("--factor", type=float, default=3.4, help="target ITL by median ITL")
     args = parser.parse_args()
 
     gguf = model_path(args.model)

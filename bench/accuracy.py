@@ -2,16 +2,18 @@
 
     python bench/accuracy.py --model smollm2.gguf
     python bench/accuracy.py --model m.gguf --text book.txt --llama-python ~/llama/bin/python
-    python bench/accuracy.py --model m.gguf --isa avx512 avx2 scalar --format file W8 BF16 F32
+    python bench/accuracy.py --model m.gguf --isa avx512 avx2 scalar --format file W8 W4 BF16 F32
+    python bench/accuracy.py --model m.gguf --format W8 W4 --against-file
 
 The text is cut into sequences; at each of their positions the next token's distribution is
 compared with the reference's, on the same dequantised weights: mean Kullback-Leibler
 divergence KL(reference || other) in nats, and how often both have the same likeliest token.
---format converts the file's matrices at load, for reference and backend alike: to 8-bit codes
-in groups of 32 (W8), bfloat16 or float32. --isa names instruction sets: the first is measured,
-and the others must give its logits bit for bit. --llama-python names an interpreter that has
-llama-cpp-python: llama.cpp then reads the same file and the same ids and is held against the
-same reference.
+--format converts the file's matrices at load, for reference and backend alike: to codes in
+groups of 32 as `--quantization` does (W8, W4), bfloat16 or float32; with --against-file the
+reference keeps the file's own, so that what the conversion loses counts. --isa names
+instruction sets: the first is measured, and the others must give its logits bit for bit.
+--llama-python names an interpreter that has llama-cpp-python: llama.cpp then reads the same
+file and the same ids and is held against the same reference.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.models.model import Model, open_model
+from headrace.models.quantisation import to_w4, to_w8
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
 from headrace.ops.cpu import CpuBackend, available_isas, best_isa
 from headrace.ops.reference import ReferenceBackend
-from headrace.ops.weights import DenseWeight, GroupedWeight, Weight, WeightSource
+from headrace.ops.weights import DenseWeight, Weight, WeightSource
 from headrace.text.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
@@ -122,16 +125,6 @@ class Converted:
         return weight if values.ndim == 1 else self._convert(values)
 
 
-def to_w8(values: Floats) -> Weight:
-    """As Q8_0 has it: codes around 128, and a float16 scale for 32 columns."""
-    n, k = values.shape
-    grouped = values.reshape(n, k // 32, 32)
-    scale = (np.abs(grouped).max(axis=2) / 127).astype(np.float16).astype(np.float32)
-    inverse = np.divide(1, scale, out=np.zeros_like(scale), where=scale > 0)
-    codes = np.clip(np.rint(grouped * inverse[..., None]) + 128, 0, 255).astype(np.uint8)
-    return GroupedWeight(8, 32, codes.reshape(n, k), scale, zero=128)
-
-
 def to_bf16(values: Floats) -> Weight:
     """Rounded to nearest, ties to even."""
     bits = values.view(np.uint32)
@@ -141,6 +134,7 @@ def to_bf16(values: Floats) -> Weight:
 
 CONVERSIONS: dict[str, Callable[[Floats], Weight]] = {
     "W8": to_w8,
+    "W4": to_w4,
     "BF16": to_bf16,
     "F32": DenseWeight,
 }
@@ -200,11 +194,13 @@ def measure(
     llama_python: Path | None,
     format: str = "file",
     isa: str | None = None,
+    against_file: bool = False,
 ) -> list[Accuracy]:
-    model = in_format(open_model(path), format)
+    opened = open_model(path)
+    model = in_format(opened, format)
     vocabulary = model.program.vocab_size
     sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
-    reference = load(ReferenceBackend(), model, length, length)
+    reference = load(ReferenceBackend(), opened if against_file else model, length, length)
     cpu = load(CpuBackend(isa), model, length, length)
     engines = {"headrace cpu": (logits_of(cpu, ids, length) for ids in sequences)}
     if llama_python is not None:
@@ -239,6 +235,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=512, help="tokens of a sequence")
     parser.add_argument("--llama-python", type=Path, help="an interpreter with llama-cpp-python")
     parser.add_argument("--format", nargs="+", choices=FORMATS, default=["file"])
+    parser.add_argument("--against-file", action="store_true", help="count the conversion's loss")
     parser.add_argument("--isa", nargs="+", choices=available_isas(), default=[best_isa()])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
@@ -248,7 +245,14 @@ def main() -> None:
         # llama.cpp reads the file as it is.
         llama = args.llama_python if format == "file" else None
         results += measure(
-            args.model, text, args.positions, args.length, llama, format, args.isa[0]
+            args.model,
+            text,
+            args.positions,
+            args.length,
+            llama,
+            format,
+            args.isa[0],
+            args.against_file,
         )
         if others := unlike(args.model, text, args.isa, format):
             sys.exit(f"{format}: {', '.join(others)} differ from {args.isa[0]}")

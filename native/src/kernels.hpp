@@ -101,6 +101,7 @@ struct Kernels {
     void (*norm)(float* out, const float* x, const float* weight, int width, int groups, float eps);
     void (*gate)(float* out, const float* gate, const float* up, int width, Activation);
     void (*add)(float* x, const float* y, int width);
+    void (*add_scaled)(float* x, const float* y, float scale, int width);  // x += scale * y, fused
     void (*softcap)(float* x, int width, float cap);
     // Turns `heads` heads; cos and sin [dims], sin negated for the first of a pair.
     void (*rotate)(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin);

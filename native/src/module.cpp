@@ -267,6 +267,13 @@ NB_MODULE(_native, m) {
             b.plan().gate(out, gate, up, gelu ? Activation::kGelu : Activation::kSilu);
         })
         .def("add", [](Builder& b, int x, int y) { b.plan().add(x, y); })
+        .def("route", [](Builder& b, int out, int x, int used, bool normalise) { b.plan().route(out, x, used, normalise); })
+        .def("experts", [](Builder& b, int out, int x, int routes, std::vector<std::shared_ptr<PackedMatrix>> gates,
+                           std::vector<std::shared_ptr<PackedMatrix>> ups, std::vector<std::shared_ptr<PackedMatrix>> downs,
+                           bool gelu, bool accumulate) {
+            b.plan().experts({out, x, routes, std::move(gates), std::move(ups), std::move(downs),
+                              gelu ? Activation::kGelu : Activation::kSilu, accumulate});
+        })
         .def("select_rows", [](Builder& b, int out, int x) { b.plan().select_rows(out, x); })
         .def("logits", [](Builder& b, int x, std::shared_ptr<PackedMatrix> weight, float softcap) {
             b.plan().logits(x, std::move(weight), softcap);

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "experts.hpp"
+
 namespace headrace {
 
 namespace {
@@ -337,10 +339,19 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
     regions_.push_back(std::make_unique<RowChain>(Rows::kTokens));
 }
 
+Plan::~Plan() = default;
+
 int Plan::tile_tokens() const { return std::max(1, 32 / (sizes_.heads / sizes_.kv_heads)); }
 
 void Plan::same_rows(const Slot& a, const Slot& b) const {
     require(a.rows == b.rows, "an operation mixes rows of all tokens with selected rows");
+}
+
+// An operation leaves something new in the buffer.
+void Plan::write(Slot& slot, Rows rows) {
+    slot.rows = rows;
+    slot.quantised = false;
+    slot.used = 0;
 }
 
 void Plan::add_rows(Rows rows, std::unique_ptr<RowOp> op, bool fresh) {
@@ -383,8 +394,7 @@ const RopeTable& Plan::rope_table(RopeShape shape) {
 void Plan::embed(int out, std::shared_ptr<PackedMatrix> weight, float scale) {
     Slot& o = slot(out);
     require(weight->view().k == o.buffer.width, "embedding and its buffer differ in width");
-    o.rows = Rows::kTokens;
-    o.quantised = false;
+    write(o, Rows::kTokens);
     add_rows(o.rows, std::make_unique<Embed>(o.buffer, std::move(weight), scale));
 }
 
@@ -392,8 +402,7 @@ void Plan::norm(int out, int x, std::vector<float> weight, float eps, int groups
     Slot &o = slot(out), &i = slot(x);
     require(o.buffer.width == i.buffer.width, "a norm's input and output differ in width");
     require(groups > 0 && int(weight.size()) * groups == i.buffer.width, "a norm's weight does not fit its groups");
-    o.rows = i.rows;
-    o.quantised = false;
+    write(o, i.rows);
     add_rows(o.rows, std::make_unique<Norm>(kernels_, o.buffer, i.buffer, std::move(weight), eps, groups));
 }
 
@@ -410,8 +419,7 @@ void Plan::linear(int x, std::vector<ProjectionSpec> projections) {
         if (p.accumulate) same_rows(out, input);
         scratch_ = std::max(scratch_, std::size_t(kernels_.linear_workspace(m)));
         grouped = grouped || m.grouped();
-        out.rows = input.rows;
-        out.quantised = false;
+        write(out, input.rows);
         parts.push_back({out.buffer, std::move(p.weight), std::move(p.bias), p.accumulate});
     }
     if (grouped) quantise(input);
@@ -425,7 +433,8 @@ void Plan::rotary_kv(int q, int k, int v, int layer, std::optional<RopeShape> ro
     require(sq.buffer.width == sizes_.heads * sizes_.head_dim, "queries do not fit the heads");
     require(sk.buffer.width == sizes_.kv_heads * sizes_.head_dim, "keys do not fit the heads");
     require(sv.buffer.width == sk.buffer.width, "values do not fit the heads");
-    sq.quantised = sk.quantised = false;
+    write(sq, Rows::kTokens);
+    write(sk, Rows::kTokens);
     add_rows(Rows::kTokens, std::make_unique<RotaryKV>(kernels_, sizes_, cache_, layer, sq.buffer, sk.buffer,
                                                        sv.buffer, table));
 }
@@ -435,8 +444,7 @@ void Plan::attention(const AttentionSpec& spec) {
     require(spec.layer >= 0 && spec.layer < sizes_.layers, "a layer outside the program");
     require(out.buffer.width == q.buffer.width && q.buffer.width == sizes_.heads * sizes_.head_dim,
             "attention's buffers do not fit the heads");
-    out.rows = Rows::kTokens;
-    out.quantised = false;
+    write(out, Rows::kTokens);
     regions_.push_back(std::make_unique<Attention>(kernels_, sizes_, cache_, spec, out.buffer, q.buffer));
     add_rows(Rows::kTokens, std::make_unique<MergeParts>(kernels_, sizes_, out.buffer));
     const int rows = tile_tokens() * (sizes_.heads / sizes_.kv_heads);
@@ -447,8 +455,7 @@ void Plan::gate(int out, int gate, int up, Activation activation) {
     Slot &o = slot(out), &g = slot(gate), &u = slot(up);
     require(o.buffer.width == g.buffer.width && g.buffer.width == u.buffer.width, "a gate's buffers differ in width");
     same_rows(g, u);
-    o.rows = g.rows;
-    o.quantised = false;
+    write(o, g.rows);
     add_rows(o.rows, std::make_unique<Gate>(kernels_, o.buffer, g.buffer, u.buffer, activation));
 }
 
@@ -456,15 +463,73 @@ void Plan::add(int x, int y) {
     Slot &a = slot(x), &b = slot(y);
     require(a.buffer.width == b.buffer.width, "a sum's buffers differ in width");
     same_rows(a, b);
-    a.quantised = false;
+    write(a, a.rows);
     add_rows(a.rows, std::make_unique<Add>(kernels_, a.buffer, b.buffer));
+}
+
+void Plan::route(int out, int x, int used, bool normalise) {
+    Slot &o = slot(out), &i = slot(x);
+    require(o.buffer.width == i.buffer.width && &o != &i, "routes need a buffer of their own, as wide");
+    require(i.buffer.width <= kMaxExperts, "there are at most 1024 experts");
+    require(used > 0 && used <= i.buffer.width, "a row uses at least one expert and at most all");
+    write(o, i.rows);
+    o.used = used;
+    add_rows(o.rows, std::make_unique<Route>(kernels_, o.buffer, i.buffer, used, normalise));
+}
+
+void Plan::experts(ExpertsSpec spec) {
+    using Weights = std::vector<std::shared_ptr<PackedMatrix>>;
+    Slot &out = slot(spec.out), &x = slot(spec.x), &routes = slot(spec.routes);
+    require(routes.used > 0, "experts need routes");
+    same_rows(x, routes);
+    require(&out != &x && &out != &routes, "experts cannot overwrite their input");
+    if (spec.accumulate) same_rows(out, x);
+    const std::size_t count = std::size_t(routes.buffer.width);
+    require(spec.gates.size() == count && spec.ups.size() == count && spec.downs.size() == count,
+            "routes and experts differ in number");
+    const int inner = spec.gates.front()->view().n;
+    ExpertRoom::Size size = {ExpertRoom::places(sizes_.tokens, routes.used, int(count)), x.buffer.width, inner,
+                             out.buffer.width, false, false, false};
+    const auto check = [&](const Weights& weights, int n, int k, bool& dense, bool& grouped) {
+        for (const auto& weight : weights) {
+            const Matrix& m = weight->view();
+            require(m.n == n && m.k == k, "an expert does not fit the others");
+            scratch_ = std::max(scratch_, std::size_t(kernels_.linear_workspace(m)));
+            (m.grouped() ? grouped : dense) = true;
+        }
+    };
+    bool inner_floats = false;  // they are there in any case
+    check(spec.gates, inner, size.width, size.floats, size.codes);
+    check(spec.ups, inner, size.width, size.floats, size.codes);
+    check(spec.downs, size.out_width, inner, inner_floats, size.inner_codes);
+    if (size.codes) quantise(x);
+
+    const auto found = std::ranges::find_if(rooms_, [&](const auto& room) { return room->size == size; });
+    const ExpertRoom& room =
+        found != rooms_.end() ? **found : *rooms_.emplace_back(std::make_unique<ExpertRoom>(*arena_, size));
+    Routing& routing = *routings_.emplace_back(std::make_unique<Routing>());
+    routing.used = routes.used;
+    const Rows rows = x.rows;
+    write(out, rows);
+    const auto panels = [](const Weights& weights) { return weights.front()->view().panels(); };
+    regions_.push_back(std::make_unique<SortRows>(routing, rows, routes.buffer, panels(spec.gates), panels(spec.downs),
+                                                  threads_));
+    add_rows(rows, std::make_unique<GatherRow>(routing, room, x.buffer));
+    std::vector<ExpertProducts::Part> parts;
+    parts.push_back({room.gate, std::move(spec.gates)});
+    parts.push_back({room.up, std::move(spec.ups)});
+    regions_.push_back(std::make_unique<ExpertProducts>(kernels_, routing.inner_tasks, room.x, std::move(parts)));
+    add_rows(rows, std::make_unique<GateRow>(kernels_, routing, room, spec.activation));
+    parts.clear();
+    parts.push_back({room.out, std::move(spec.downs)});
+    regions_.push_back(std::make_unique<ExpertProducts>(kernels_, routing.out_tasks, room.gate, std::move(parts)));
+    add_rows(rows, std::make_unique<CombineRow>(kernels_, routing, room, out.buffer, spec.accumulate));
 }
 
 void Plan::select_rows(int out, int x) {
     Slot &o = slot(out), &i = slot(x);
     require(o.buffer.width == i.buffer.width && &o != &i, "selected rows need a buffer of their own, as wide");
-    o.rows = Rows::kSelected;
-    o.quantised = false;
+    write(o, Rows::kSelected);
     add_rows(o.rows, std::make_unique<Select>(o.buffer, i.buffer), true);
 }
 

@@ -99,6 +99,19 @@ struct ProjectionSpec {
     bool accumulate;
 };
 
+constexpr int kMaxExperts = 1024;
+
+// Each expert's matrices: weights[down](activation(weights[gate] x) * (weights[up] x)).
+struct ExpertsSpec {
+    int out, x, routes;
+    std::vector<std::shared_ptr<PackedMatrix>> gates, ups, downs;
+    Activation activation;
+    bool accumulate;
+};
+
+struct ExpertRoom;
+struct Routing;
+
 struct AttentionSpec {
     int out, q, layer;
     float scale;
@@ -110,6 +123,7 @@ struct AttentionSpec {
 class Plan {
 public:
     Plan(std::shared_ptr<Arena>, const Kernels&, const Sizes&, const std::vector<int>& widths, int threads);
+    ~Plan();
 
     void embed(int out, std::shared_ptr<PackedMatrix> weight, float scale);
     void norm(int out, int x, std::vector<float> weight, float eps, int groups);
@@ -118,6 +132,8 @@ public:
     void attention(const AttentionSpec&);
     void gate(int out, int gate, int up, Activation);
     void add(int x, int y);
+    void route(int out, int x, int used, bool normalise);
+    void experts(ExpertsSpec);
     void select_rows(int out, int x);
     void logits(int x, std::shared_ptr<PackedMatrix> weight, float softcap);
 
@@ -133,10 +149,12 @@ private:
         Buffer buffer;
         Rows rows = Rows::kTokens;
         bool quantised = false;  // whether buffer.quantised is what buffer.data says
+        int used = 0;            // experts of a row, if it holds routes
     };
 
     Slot& slot(int index) { return *slots_.at(std::size_t(index)); }
     void same_rows(const Slot&, const Slot&) const;
+    static void write(Slot&, Rows);
     void add_rows(Rows, std::unique_ptr<RowOp>, bool fresh = false);
     void quantise(Slot&);
     const RopeTable& rope_table(RopeShape);
@@ -149,6 +167,8 @@ private:
     std::vector<std::unique_ptr<Slot>> slots_;
     std::unique_ptr<Buffer> logits_;
     std::vector<std::unique_ptr<RopeTable>> ropes_;
+    std::vector<std::unique_ptr<ExpertRoom>> rooms_;
+    std::vector<std::unique_ptr<Routing>> routings_;
     std::vector<std::unique_ptr<Region>> regions_;
     std::size_t scratch_ = 0;
 };

@@ -12,6 +12,8 @@ from headrace.ops.program import (
     Add,
     Attention,
     Embed,
+    Expert,
+    Experts,
     Gate,
     Linear,
     Logits,
@@ -21,6 +23,7 @@ from headrace.ops.program import (
     Projection,
     Rope,
     RotaryKV,
+    Route,
     SelectRows,
 )
 from headrace.ops.weights import DenseWeight, Weight
@@ -28,7 +31,7 @@ from headrace.ops.weights import DenseWeight, Weight
 from .programs import Weights, dense, grouped, limits
 
 VOCAB, PADDED = 150, 168
-WIDTH, FEED_FORWARD, LAYERS = 64, 96, 2
+WIDTH, FEED_FORWARD, LAYERS, EXPERTS = 64, 96, 2, 5
 
 
 def _program(
@@ -94,6 +97,41 @@ def gemma() -> Program:
     ops += [SelectRows("last", "x"), Norm("last", "last", "norm", 1e-6)]
     ops += [Logits("last", "output", softcap=15.0)]
     return _program(ops, heads=4, kv_heads=2, head_dim=32, extra={"y": WIDTH})
+
+
+def mixture(*, used: int = 2) -> Program:
+    """Two layers of five experts: their routes add up to 1 or not, silu and gelu, added to the
+    stream or by an operation of its own."""
+    ops: list[Op] = [Embed("x", "embed")]
+    for n in range(LAYERS):
+        first = n == 0
+        experts = tuple(
+            Expert(f"{n}.{e}.gate", f"{n}.{e}.up", f"{n}.{e}.down") for e in range(EXPERTS)
+        )
+        ops += [
+            Norm("h", "x", f"{n}.norm", 1e-5),
+            Linear("h", tuple(Projection(o, f"{n}.{o}") for o in "qkv")),
+            RotaryKV("q", "k", "v", n, Rope(10_000.0, 32, False)),
+            Attention("a", "q", n, 32**-0.5),
+            Linear("a", (Projection("x", f"{n}.o", accumulate=True),)),
+            Norm("h", "x", f"{n}.ffn_norm", 1e-5),
+            Linear("h", (Projection("scores", f"{n}.router"),)),
+            Route("routes", "scores", used, normalise=first),
+            Experts(
+                "x" if first else "y",
+                "h",
+                "routes",
+                experts,
+                FEED_FORWARD,
+                "silu" if first else "gelu",
+                accumulate=first,
+            ),
+        ]
+        if not first:
+            ops.append(Add("x", "y"))
+    ops += [SelectRows("last", "x"), Norm("last", "last", "norm", 1e-5), Logits("last", "embed")]
+    extra = {"scores": EXPERTS, "routes": EXPERTS, "y": WIDTH}
+    return _program(ops, heads=4, kv_heads=2, head_dim=32, extra=extra)
 
 
 def weights(program: Program, *, quantised: bool) -> Weights:

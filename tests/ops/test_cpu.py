@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from headrace.ops.cpu import CpuBackend, available_isas, best_isa
 from headrace.ops.program import (
     Add,
     Embed,
+    Expert,
+    Experts,
     Gate,
     Linear,
     Logits,
@@ -26,9 +29,11 @@ from headrace.ops.program import (
     Projection,
     Rope,
     RotaryKV,
+    Route,
     SelectRows,
 )
 from headrace.ops.reference import ReferenceBackend
+from headrace.ops.weights import DenseWeight, Weight
 
 from . import models
 from .programs import (
@@ -233,12 +238,123 @@ def test_stale_blocks_do_not_matter(isa: str) -> None:
         assert np.array_equal(got, step(fresh, part))
 
 
+# ---- mixtures of experts ----
+
+
+@isas
+@pytest.mark.parametrize("normalise", [False, True])
+@settings(max_examples=20, deadline=None)
+@given(rows=st.integers(1, 20), experts=st.integers(1, 70), share=st.floats(0, 1), seed=SEEDS)
+def test_route(isa: str, normalise: bool, rows: int, experts: int, share: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    used = 1 + round(share * (experts - 1))
+    scores = table(rng, rows, experts, 3.0)
+    scores[:, ::3] = 0.5  # equals: the first is chosen
+    probe = Probe({"x": scores}, (Route("r", "x", used, normalise),), "r", {"r": experts}, {})
+    assert_agree(probe, isa, tolerance=1e-6)
+    routes = probe.run(CpuBackend(isa))
+    assert (np.count_nonzero(routes, axis=1) == used).all()
+    if normalise:
+        np.testing.assert_allclose(routes.sum(axis=1), 1, rtol=1e-5)
+
+
+def experts_probe(
+    rng: np.random.Generator, routes: Floats, make: Callable[[int, int], Weight], **how: Any
+) -> Probe:
+    """Experts of 64 columns, 96 within, over the rows that the routes are for."""
+    rows, count = routes.shape
+    names = [Expert(f"{e}.gate", f"{e}.up", f"{e}.down") for e in range(count)]
+    weights = {
+        name: make(*shape)
+        for expert in names
+        for name, shape in (
+            (expert.gate, (96, 64)),
+            (expert.up, (96, 64)),
+            (expert.down, (64, 96)),
+        )
+    }
+    # A row's likeliest experts are those its routes name.
+    tables = {"x": table(rng, rows, 64), "scores": routes, "y": table(rng, rows, 64)}
+    used = int(np.count_nonzero(routes[0] > 0))
+    ops = (
+        Route("routes", "scores", used, normalise=True),
+        Experts("y", "x", "routes", tuple(names), 96, **how),
+    )
+    return Probe(tables, ops, "y", {"routes": count}, weights)
+
+
+@isas
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("activation", ["silu", "gelu"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_experts(isa: str, threads: int, activation: str, accumulate: bool) -> None:
+    """Some rows share an expert, one expert has all rows, one has none."""
+    rng = np.random.default_rng(13)
+    scores = np.full((60, 7), -9, np.float32)
+    scores[:, 6] = 1
+    scores[np.arange(60), rng.integers(0, 5, 60)] = rng.uniform(0.5, 1.5, 60)
+    probe = experts_probe(
+        rng,
+        scores,
+        lambda n, k: dense(rng, n, k, spread=0.2),
+        activation=activation,
+        accumulate=accumulate,
+    )
+    assert_agree(probe, isa, threads=threads, tolerance=1e-5)
+
+
+GROUPED: list[dict[str, Any]] = [
+    *({"bits": bits, "minima": minima} for bits in (4, 5, 8) for minima in (False, True)),
+    {"bits": 6, "group": 16},
+]
+
+
+@isas
+@pytest.mark.parametrize("kind", GROUPED, ids=str)
+def test_experts_of_every_format(isa: str, kind: dict[str, Any]) -> None:
+    rng = np.random.default_rng(14)
+    scores = rng.normal(size=(40, 4)).astype(np.float32)
+    scores[:, 1:3] = np.abs(scores[:, 1:3]) + 5
+    scores[:, ::3] = -5
+    probe = experts_probe(
+        rng, scores, lambda n, k: grouped(rng, n, k, spread=0.2, **kind), activation="silu"
+    )
+    got, expected = probe.run(CpuBackend(isa)), probe.run(ReferenceBackend())
+    assert np.linalg.norm(got - expected) <= 0.02 * np.linalg.norm(expected)
+    # Alone, a row is what it is in company.
+    for row in (0, 17, 39):
+        alone = probe.run(CpuBackend(isa), Part([row], 0, [0]))
+        assert np.array_equal(alone[0], got[row])
+
+
+def test_experts_that_no_row_chose_are_not_read() -> None:
+    """Their weights are not finite here: whoever multiplied by them would show it."""
+    rng = np.random.default_rng(15)
+    scores = np.array([[3, 2, -1, -2], [3, -1, 2, -2]], np.float32)
+
+    def make(n: int, k: int) -> DenseWeight:
+        return dense(rng, n, k, spread=0.2)
+
+    probe = experts_probe(rng, scores, make, activation="silu")
+    for name, weight in probe.weights.items():
+        if name.startswith("3.") and isinstance(weight, DenseWeight):
+            weight.values[:] = np.inf
+    assert_agree(probe, best_isa(), tolerance=1e-5)
+
+
 # ---- whole programs ----
+
+
+def all_experts() -> Program:
+    """Every row goes to all: two nearly equal scores must not decide what is compared."""
+    return models.mixture(used=models.EXPERTS)
 
 
 @isas
 @pytest.mark.parametrize("quantised", [False, True], ids=["dense", "quantised"])
-@pytest.mark.parametrize("program", [models.llama, models.gemma], ids=["llama", "gemma"])
+@pytest.mark.parametrize(
+    "program", [models.llama, models.gemma, all_experts], ids=["llama", "gemma", "mixture"]
+)
 def test_programs(isa: str, program: Any, quantised: bool) -> None:
     """Logits of a prompt and of the tokens after it, some rows and none."""
     tokens = np.random.default_rng(9).integers(0, models.VOCAB, 330)
@@ -258,8 +374,8 @@ def test_programs(isa: str, program: Any, quantised: bool) -> None:
         assert got.shape == (len(rows), models.PADDED)
         error, spread = np.linalg.norm(got - expected), np.linalg.norm(expected)
         # Eight bits of activations lose some percent in a tiny model; eight bits of values in
-        # the cache lose half a percent.
-        assert error <= (0.06 if quantised else 0.01) * spread
+        # the cache lose half a percent, and more of large ones.
+        assert error <= (0.06 if quantised else 0.02) * spread
 
 
 # ---- steps ----
@@ -407,6 +523,9 @@ UNFIT: dict[str, tuple[Program, str]] = {
         ),
         "mixes rows",
     ),
+    "too many experts chosen": (models.mixture(used=models.EXPERTS + 1), "at most all"),
+    "no expert chosen": (models.mixture(used=0), "at least one expert"),
+    "experts without routes": (without(models.mixture(), Route), "experts need routes"),
 }  # fmt: skip
 
 

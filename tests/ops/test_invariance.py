@@ -26,7 +26,11 @@ TOKENS = np.random.default_rng(11).integers(0, models.VOCAB, LENGTH).tolist()
 Make = Callable[[], Program]
 
 
-@pytest.fixture(scope="module", params=[models.llama, models.gemma], ids=["llama", "gemma"])
+@pytest.fixture(
+    scope="module",
+    params=[models.llama, models.gemma, models.mixture],
+    ids=["llama", "gemma", "mixture"],
+)
 def make(request: pytest.FixtureRequest) -> Make:
     made: Make = request.param
     return made

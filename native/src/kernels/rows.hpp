@@ -35,6 +35,11 @@ static void add(float* x, const float* y, int width) {
         store(x + i, load(x + i, width - i) + load(y + i, width - i), width - i);
 }
 
+static void add_scaled(float* x, const float* y, float scale, int width) {
+    for (int i = 0; i < width; i += kLanes)
+        store(x + i, fma(load(y + i, width - i), splat(scale), load(x + i, width - i)), width - i);
+}
+
 static void softcap(float* x, int width, float cap) {
     const F32 limit = splat(cap), inverse = splat(1.0f / cap);
     for (int i = 0; i < width; i += kLanes)

@@ -19,6 +19,7 @@ const Kernels table = {
     .norm = norm,
     .gate = gate,
     .add = add,
+    .add_scaled = add_scaled,
     .softcap = softcap,
     .rotate = rotate,
     .store_kv = store_kv,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampling
-from headrace.ops.program import Embed, Linear, Logits, Norm, Program, RotaryKV
+from headrace.ops.program import Embed, Experts, Linear, Logits, Norm, Program, RotaryKV
 from headrace.ops.weights import (
     UNIT_COLUMNS,
     DenseWeight,
@@ -36,6 +36,11 @@ def required_weights(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:
                     yield projection.weight, (width[projection.out], width[op.x])
                     if projection.bias is not None:
                         yield projection.bias, (width[projection.out],)
+            case Experts():
+                for expert in op.experts:
+                    yield expert.gate, (op.width, width[op.x])
+                    yield expert.up, (op.width, width[op.x])
+                    yield expert.down, (width[op.out], op.width)
             case RotaryKV(rope=rope) if rope is not None and rope.factors is not None:
                 yield rope.factors, (rope.dims // 2,)
             case Logits():

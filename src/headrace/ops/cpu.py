@@ -27,6 +27,7 @@ from headrace.ops.program import (
     Add,
     Attention,
     Embed,
+    Experts,
     Gate,
     Linear,
     Logits,
@@ -34,6 +35,7 @@ from headrace.ops.program import (
     Op,
     Program,
     RotaryKV,
+    Route,
     SelectRows,
 )
 from headrace.ops.weights import DenseWeight, Multiples, Numbers, Weight, WeightSource
@@ -255,6 +257,19 @@ class _Lowering:
             case Gate():
                 gelu = op.activation == "gelu"
                 builder.gate(buffer[op.out], buffer[op.gate], buffer[op.up], gelu)
+            case Route():
+                builder.route(buffer[op.out], buffer[op.x], op.used, op.normalise)
+            case Experts():
+                builder.experts(
+                    buffer[op.out],
+                    buffer[op.x],
+                    buffer[op.routes],
+                    [self._matrices[expert.gate] for expert in op.experts],
+                    [self._matrices[expert.up] for expert in op.experts],
+                    [self._matrices[expert.down] for expert in op.experts],
+                    op.activation == "gelu",
+                    op.accumulate,
+                )
             case Add():
                 builder.add(buffer[op.x], buffer[op.y])
             case SelectRows():

@@ -109,6 +109,47 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class Route:
+    """out[e] = softmax(x)[e] for the `used` likeliest experts of a row, 0 for all others.
+
+    Of equals the first is chosen. x and out have a value an expert. `normalise` divides by the
+    sum of the chosen, as if the softmax were taken of these alone.
+    """
+
+    out: str
+    x: str
+    used: int
+    normalise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Expert:
+    """Names of the matrices of one expert, a gated layer."""
+
+    gate: str
+    up: str
+    down: str
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """out (+)= the sum over a row's experts e of routes[e] * e(x) (Shazeer, arXiv:1701.06538).
+
+    e(x) = (activation(x @ gate.T) * (x @ up.T)) @ down.T, with `width` values between. routes is
+    what a `Route` left: experts whose route is 0 are not computed. The sum goes by ascending
+    number of the expert, beginning with what out holds if `accumulate`, else with 0.
+    """
+
+    out: str
+    x: str
+    routes: str
+    experts: tuple[Expert, ...]
+    width: int
+    activation: Literal["silu", "gelu"]
+    accumulate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Add:
     """x += y"""
 
@@ -133,7 +174,19 @@ class Logits:
     softcap: float | None = None
 
 
-Op = Embed | Norm | Linear | RotaryKV | Attention | Gate | Add | SelectRows | Logits
+Op = (
+    Embed
+    | Norm
+    | Linear
+    | RotaryKV
+    | Attention
+    | Gate
+    | Route
+    | Experts
+    | Add
+    | SelectRows
+    | Logits
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from headrace.ops.program import (
     Add,
     Attention,
     Embed,
+    Experts,
     Gate,
     Linear,
     Logits,
@@ -23,6 +24,7 @@ from headrace.ops.program import (
     Program,
     Rope,
     RotaryKV,
+    Route,
     SelectRows,
 )
 from headrace.ops.sampling import sample_rows
@@ -103,6 +105,10 @@ class ReferenceExecutable:
             case Gate():
                 activation = silu if op.activation == "silu" else gelu
                 buffers[op.out] = activation(buffers[op.gate]) * buffers[op.up]
+            case Route():
+                buffers[op.out] = route(buffers[op.x], op.used, normalise=op.normalise)
+            case Experts():
+                self._mix(op)
             case Add():
                 buffers[op.x] = buffers[op.x] + buffers[op.y]
             case SelectRows():
@@ -110,6 +116,18 @@ class ReferenceExecutable:
             case Logits():
                 logits = buffers[op.x] @ weights[op.weight].T
                 self._logits = softcap(logits, op.softcap)
+
+    def _mix(self, op: Experts) -> None:
+        x, routes = self._buffers[op.x], self._buffers[op.routes]
+        activation = silu if op.activation == "silu" else gelu
+        shape = (len(x), self._program.buffers[op.out])
+        out = self._buffers[op.out].copy() if op.accumulate else np.zeros(shape, np.float32)
+        for number, expert in enumerate(op.experts):
+            (rows,) = np.nonzero(routes[:, number])
+            gate, up, down = (self._weights[n] for n in (expert.gate, expert.up, expert.down))
+            inner = activation(x[rows] @ gate.T) * (x[rows] @ up.T)
+            out[rows] += routes[rows, number, None] * (inner @ down.T)
+        self._buffers[op.out] = out
 
     def _heads(self, x: Floats) -> Floats:
         return x.reshape(len(x), -1, self._program.head_dim)
@@ -179,6 +197,14 @@ def rotate(x: Floats, positions: NDArray[np.int32], rope: Rope, factors: Floats 
     else:
         out[..., : rope.dims] = np.concatenate(pair, axis=-1)
     return out
+
+
+def route(x: Floats, used: int, *, normalise: bool) -> Floats:
+    """Softmax over the last axis of float32 [rows, experts], 0 but for the `used` greatest."""
+    likeliest = np.argsort(-x, axis=1, kind="stable")[:, :used]
+    chosen = np.zeros(x.shape, np.bool_)
+    np.put_along_axis(chosen, likeliest, True, axis=1)
+    return softmax(x, chosen) if normalise else softmax(x, np.ones_like(chosen)) * chosen
 
 
 def softmax(scores: Floats, visible: NDArray[np.bool_]) -> Floats:

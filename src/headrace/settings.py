@@ -87,6 +87,10 @@ class Settings(BaseSettings):
         Literal["avx512", "avx2", "neon", "scalar"] | None,
         Field(description="Instruction set of the kernels (default: the best there is)."),
     ] = None
+    quantization: Annotated[
+        Literal["w8", "w4"] | None,
+        Field(description="Bits that float matrices are quantised to (default: they stay float)."),
+    ] = None
     memory: Annotated[
         ByteSize | None,
         Field(

@@ -72,6 +72,17 @@ def test_an_installed_model_is_opened(home: Path, smollm2_path: Path) -> None:
     assert "a token of a stack" not in report["decode"].detail
 
 
+def test_a_quantised_model_is_not_quantised_again(home: Path, smollm2_path: Path) -> None:
+    from headrace.models.catalogue import Catalogue
+
+    Catalogue(home / "models").pull(str(smollm2_path))
+    model = findings(home, model=str(smollm2_path), quantization="w4")["model"]
+    assert model.status == "fail"
+    assert "'token_embd.weight' is Q4_1, so it is quantised already" in model.detail
+    assert model.advice is not None
+    assert "unset --quantization" in model.advice
+
+
 def test_a_model_that_cannot_be_served_fails(home: Path, tmp_path: Path) -> None:
     from headrace.models.catalogue import Catalogue
 

@@ -184,6 +184,14 @@ def test_a_budget_leaves_the_cache_what_the_rest_does_not_take(tiny_path: Path) 
     assert both.memory < most.memory
 
 
+def test_weights_quantised_at_load_take_less_memory(tiny_path: Path) -> None:
+    as_stored, w8, w4 = (
+        opened(config(tiny_path, max_sequences=1, quantization=kind)).memory
+        for kind in (None, "w8", "w4")
+    )
+    assert w4 < w8 < as_stored
+
+
 def test_a_budget_that_is_too_small_says_what_is_needed(tiny_path: Path) -> None:
     with pytest.raises(ValueError, match=r"memory is 50 MiB, but tiny needs \d+ MiB at least"):
         open_engine(config(tiny_path, memory=50 << 20))

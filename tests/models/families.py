@@ -13,11 +13,13 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
     Phi3Config,
     PreTrainedConfig,
     PreTrainedModel,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
     SmolLM3Config,
 )
 
@@ -95,6 +97,27 @@ def _qwen3() -> Qwen3Config:
     return Qwen3Config(**SIZES, head_dim=32, rope_parameters=rope)
 
 
+def _mixtral() -> MixtralConfig:
+    return MixtralConfig(**SIZES, num_local_experts=5, num_experts_per_tok=2)
+
+
+def _qwen3moe(*, normalise: bool = True, plain_layers: tuple[int, ...] = ()) -> Qwen3MoeConfig:
+    return Qwen3MoeConfig(
+        **SIZES,
+        head_dim=32,
+        num_experts=8,
+        num_experts_per_tok=3,
+        moe_intermediate_size=32,
+        norm_topk_prob=normalise,
+        mlp_only_layers=list(plain_layers),
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+    )
+
+
+def _qwen3moe_plain() -> Qwen3MoeConfig:
+    return _qwen3moe(normalise=False, plain_layers=(1,))
+
+
 def _smollm3() -> SmolLM3Config:
     return SmolLM3Config(**SIZES | {"num_hidden_layers": 5})
 
@@ -139,6 +162,12 @@ def _gemma3() -> Gemma3TextConfig:
 
 
 _HEADS_OF_32 = {"attention.key_length": 32, "attention.value_length": 32}
+_QWEN3 = _HEADS_OF_32 | {"rope.freq_base": 1e6}
+_QWEN3MOE = _QWEN3 | {
+    "expert_count": 8,
+    "expert_used_count": 3,
+    "expert_feed_forward_length": 32,
+}
 _LONGROPE_MAGNITUDE = (1 + 1 / 3) ** 0.5  # the context is 4 times longer, ln 4 / ln 64 = 1/3
 
 FAMILIES = {
@@ -147,7 +176,14 @@ FAMILIES = {
     "smollm2": Family("llama", _smollm2),
     "mistral": Family("llama", _mistral, _HEADS_OF_32 | {"attention.sliding_window": WINDOW}),
     "qwen2": Family("qwen2", _qwen2, {"rope.freq_base": 1e6}),
-    "qwen3": Family("qwen3", _qwen3, _HEADS_OF_32 | {"rope.freq_base": 1e6}),
+    "mixtral": Family(
+        "llama", _mixtral, {"expert_count": 5, "expert_used_count": 2, "rope.freq_base": 1e6}
+    ),
+    "qwen3": Family("qwen3", _qwen3, _QWEN3),
+    "qwen3moe": Family("qwen3moe", _qwen3moe, _QWEN3MOE),
+    "qwen3moe-plain": Family(
+        "qwen3moe", _qwen3moe_plain, _QWEN3MOE | {"expert_weights_norm": False}
+    ),
     "smollm3": Family("smollm3", _smollm3, {"rope.freq_base": 2e6}),
     "phi-3": Family("phi3", _phi3, {"attention.sliding_window": WINDOW}),
     "phi-4": Family(

@@ -28,6 +28,9 @@ _NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.gate_up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
+    "mlp.gate": "ffn_gate_inp",
+    "mlp.experts.gate_up_proj": "ffn_gate_up_exps",
+    "mlp.experts.down_proj": "ffn_down_exps",
     "input_layernorm": "attn_norm",
 }
 _LLAMA_NORM = {"post_attention_layernorm": "ffn_norm"}
@@ -66,7 +69,7 @@ def export(
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         values = value.float().numpy().copy()
-        if quantised is not None and values.ndim == 2:
+        if quantised is not None and values.ndim > 1:
             value.copy_(torch.from_numpy(dequantize(quantize(values, quantised), quantised)))
         if architecture in _PERMUTED and "q_proj" in name:
             values = interleave(values, config.num_attention_heads)
@@ -74,7 +77,7 @@ def export(
             values = interleave(values, config.num_key_value_heads)
         if architecture.startswith("gemma") and name.endswith("norm.weight"):
             values = values + 1
-        tensors[gguf_name(name, architecture)] = values
+        tensors |= named(name, architecture, values)
     rope = getattr(config, "rope_parameters", {})
     if rope.get("rope_type") == "llama3":
         tensors["rope_freqs.weight"] = rope_factors(model)
@@ -94,7 +97,18 @@ def export(
     )
 
 
+def named(name: str, architecture: str, values: np.ndarray) -> dict[str, np.ndarray]:
+    """By GGUF's name; transformers has the gates and ups of experts in one."""
+    if not name.endswith("experts.gate_up_proj"):
+        return {gguf_name(name, architecture): values}
+    parts = zip(("gate", "up"), np.split(values, 2, axis=1), strict=True)
+    stem = gguf_name(name, architecture)
+    return {stem.replace("gate_up", part): half for part, half in parts}
+
+
 def gguf_name(name: str, architecture: str) -> str:
+    if "experts." in name:
+        name += ".weight"
     stem, kind = name.rsplit(".", 1)
     prefix = ""
     if stem.startswith("model.layers."):

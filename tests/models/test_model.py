@@ -15,9 +15,17 @@ from headrace.ops.checks import load_weights
 from headrace.ops.program import Attention, Linear, Logits, RotaryKV
 from headrace.ops.weights import DenseWeight
 from tests.models.raw_gguf import ARRAY, U32, array, gguf_bytes, key_value, u32
-from tests.models.tiny import FEED_FORWARD, HEAD_DIM, VOCAB, WIDTH, write_tiny
+from tests.models.tiny import (
+    EXPERT_WIDTH,
+    EXPERTS,
+    FEED_FORWARD,
+    HEAD_DIM,
+    VOCAB,
+    WIDTH,
+    write_tiny,
+)
 
-ARCHITECTURES = ["llama", "qwen2", "qwen3", "smollm3", "phi3", "gemma2", "gemma3"]
+ARCHITECTURES = ["llama", "qwen2", "qwen3", "qwen3moe", "smollm3", "phi3", "gemma2", "gemma3"]
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -144,7 +152,7 @@ ABSURD = {
     ],
     "llama.rope.scaling.factor": [(0.0, "not a positive number")],
     "llama.rope.scaling.attn_factor": [(0.0, "not a positive number")],
-    "llama.expert_count": [(8, "mixtures of experts are not supported")],
+    "llama.expert_count": [(8, "key 'llama.expert_used_count' is missing"), (2000, "0 to 1024")],
     "tokenizer.ggml.tokens": [
         (None, "must be a non-empty array of strings"),
         ("a", "must be a non-empty array of strings"),
@@ -163,6 +171,41 @@ def test_absurd_metadata_is_refused(tmp_path: Path, key: str, value: object, fau
     with pytest.raises(ModelFileError, match=fault) as refusal:
         open_model(path)
     assert str(path) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("expert_used_count", EXPERTS + 1, "1 to 4"),
+        ("expert_used_count", None, "is missing"),
+        ("expert_shared_count", 1, "not supported"),
+        ("expert_group_count", 2, "not supported"),
+        ("expert_gating_func", 2, "not supported"),
+        ("expert_weights_scale", 2.5, "must be 1"),
+        ("expert_weights_norm", "yes", "must be true or false"),
+    ],
+)
+def test_mixtures_that_cannot_be_computed_are_refused(
+    tmp_path: Path, name: str, value: object, fault: str
+) -> None:
+    key = f"qwen3moe.{name}"
+    path = write_tiny(tmp_path / "m.gguf", "qwen3moe", metadata={key: value})
+    with pytest.raises(ModelFileError, match=f"key '{key}'.*{fault}"):
+        open_model(path)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(EXPERTS - 1, EXPERT_WIDTH, WIDTH), (EXPERTS, FEED_FORWARD, WIDTH), (WIDTH, WIDTH), (0, 1, 1)],
+)
+def test_experts_of_the_wrong_number_or_shape_are_named(
+    tmp_path: Path, shape: tuple[int, ...]
+) -> None:
+    name = "blk.1.ffn_up_exps.weight"
+    path = write_tiny(tmp_path / "m.gguf", "qwen3moe", extra={name: shape})
+    missing = "blk.1.ffn_up.3.weight"  # what a matrix more would have been
+    with pytest.raises(ModelFileError, match=f"tensor '({name}|{missing})'"):
+        open_model(path)
 
 
 def test_a_file_without_an_architecture(tmp_path: Path) -> None:

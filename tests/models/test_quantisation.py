@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pytest
+from bench.accuracy import load, logits_of
+from gguf import GGMLQuantizationType
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from headrace.models import quantisation
-from headrace.models.quantisation import QUANTISE, Quantised, to_w4, to_w8
+from headrace.models.errors import ModelFileError
+from headrace.models.formats import decode, decoding_bytes, packed_bytes
+from headrace.models.gguf import TENSOR_TYPES, Tensor
+from headrace.models.model import open_model
+from headrace.models.quantisation import QUANTISE, Quantised, describe, to_w4, to_w8
+from headrace.ops import _native
+from headrace.ops.checks import required_weights
+from headrace.ops.cpu import CpuBackend, pack
 from headrace.ops.weights import DenseWeight, GroupedWeight, Weight, values_of
+from tests.models.families import FAMILIES
+from tests.models.huggingface import export
+from tests.models.tiny import LAYERS, WIDTH, write_tiny
 
 Matrix = np.ndarray
 
@@ -146,3 +161,95 @@ def test_what_cannot_be_quantised_is_named(kind: Literal["w8", "w4"]) -> None:
         source.load("huge")
     with pytest.raises(ValueError, match="'done' is quantised already"):
         source.load("done")
+
+
+# ---- whole models ----
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint in bfloat16 whose embedding is the output matrix too, and another whose
+    layers are mixtures of experts."""
+    path = tmp_path_factory.mktemp("checkpoints")
+    for name in ("smollm2", "qwen3moe"):
+        FAMILIES[name].model().bfloat16().save_pretrained(path / name)
+    return path
+
+
+@pytest.mark.parametrize("kind", ["w8", "w4"])
+@pytest.mark.parametrize("name", ["smollm2", "qwen3moe"])
+def test_a_model_quantised_at_load_is_the_one_quantised_ahead(
+    folder: Path, name: str, kind: Literal["w8", "w4"]
+) -> None:
+    plain, quantised = open_model(folder / name), open_model(folder / name, quantization=kind)
+    ahead: dict[str, Weight] = {}
+    for weight_name, _ in required_weights(plain.program):
+        weight = plain.weights.load(weight_name)
+        matrix = isinstance(weight, DenseWeight) and weight.values.ndim == 2
+        if matrix and not weight_name.endswith("ffn_gate_inp.weight"):
+            weight = QUANTISE[kind](weight.values)
+        ahead[weight_name] = weight
+    ids = np.arange(1, 90, dtype=np.int32)
+    found, expected = (
+        logits_of(load(CpuBackend(), model, 100, 64), ids, 64)
+        for model in (quantised, replace(plain, weights=Weights(**ahead)))
+    )
+    assert np.array_equal(found, expected)
+    assert not np.array_equal(found, logits_of(load(CpuBackend(), plain, 100, 64), ids, 64))
+    assert isinstance(ahead["token_embd.weight"], GroupedWeight)
+
+
+@pytest.mark.parametrize("kind", ["w8", "w4"])
+def test_float_gguf_files_can_be_quantised_too(tmp_path: Path, kind: Literal["w8", "w4"]) -> None:
+    model = open_model(write_tiny(tmp_path / "m.gguf", "llama"), quantization=kind)
+    assert isinstance(model.weights.load("blk.0.attn_q.weight"), GroupedWeight)
+    assert isinstance(model.weights.load("blk.0.attn_norm.weight"), DenseWeight)
+
+
+def test_what_is_quantised_already_is_refused_by_name(tmp_path: Path) -> None:
+    family = FAMILIES["llama-2"]
+    kind = GGMLQuantizationType.Q8_0
+    path = export(family.model(), "llama", tmp_path / "m.gguf", quantised=kind)
+    with pytest.raises(ModelFileError, match=r"tensor 'token_embd.weight' is Q8_0.* F16 and BF16"):
+        open_model(path, quantization="w4")
+
+
+def test_a_matrix_that_has_no_whole_groups_is_refused_by_name(tmp_path: Path) -> None:
+    path = write_tiny(
+        tmp_path / "m.gguf",
+        "llama",
+        metadata={"llama.feed_forward_length": 40},
+        extra={
+            f"blk.{layer}.ffn_{part}.weight": (WIDTH, 40) if part == "down" else (40, WIDTH)
+            for layer in range(LAYERS)
+            for part in ("gate", "up", "down")
+        },
+    )
+    with pytest.raises(ModelFileError, match=r"'blk.0.ffn_down.weight' has 40 columns; to w8"):
+        open_model(path, quantization="w8")
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F16", "BF16"])
+@pytest.mark.parametrize("kind", ["w8", "w4"])
+def test_one_float_matrix_at_a_time_is_all_that_loading_needs(
+    kind: Literal["w8", "w4"], dtype: str
+) -> None:
+    n, k = 1536, 2048
+    stored = {kind.name: kind for kind in TENSOR_TYPES.values()}[dtype]
+    raw = np.zeros(n * k * stored.size, np.uint8)
+    tensor = Tensor("t", (n, k), stored, 0, raw.nbytes)
+
+    class File:
+        def load(self, name: str) -> Weight:
+            return decode(stored, (n, k), raw)
+
+    tracemalloc.start()
+    weight = Quantised(File(), kind, ()).load("t")
+    left, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    described = describe({"t": tensor}, kind, ())["t"]
+    chunks = quantisation.MOST_THREADS * 16 * 4 * quantisation.CHUNK
+    assert peak + raw.nbytes <= decoding_bytes(described) + chunks
+    assert left < 1.3 * n * k
+    matrix = pack(_native.Machine("scalar", 1), weight)
+    assert 0.95 * packed_bytes(described) <= matrix.bytes <= packed_bytes(described)

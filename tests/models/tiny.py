@@ -10,6 +10,7 @@ import gguf
 import numpy as np
 
 LAYERS, WIDTH, FEED_FORWARD, HEADS, KV_HEADS, HEAD_DIM, VOCAB = 2, 64, 96, 4, 2, 16, 40
+EXPERTS, EXPERT_WIDTH = 4, 48
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -30,6 +31,12 @@ def tiny_metadata(architecture: str) -> dict[str, object]:
         metadata |= {"attention.key_length": HEAD_DIM, "attention.sliding_window": 8}
     if architecture == "gemma2":
         metadata |= {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}
+    if architecture == "qwen3moe":
+        metadata |= {
+            "expert_count": EXPERTS,
+            "expert_used_count": 2,
+            "expert_feed_forward_length": EXPERT_WIDTH,
+        }
     named = {f"{architecture}.{name}": value for name, value in metadata.items()}
     return {
         "general.architecture": architecture,
@@ -60,10 +67,18 @@ def tiny_shapes(architecture: str) -> Shapes:
                 "attn_k.bias": (keys,),
                 "attn_v.bias": (keys,),
             }
-        if architecture in ("qwen3", "gemma3"):
+        if architecture in ("qwen3", "qwen3moe", "gemma3"):
             block |= {"attn_q_norm.weight": (HEAD_DIM,), "attn_k_norm.weight": (HEAD_DIM,)}
         if architecture.startswith("gemma"):
             block |= {"post_attention_norm.weight": (WIDTH,), "post_ffw_norm.weight": (WIDTH,)}
+        if architecture == "qwen3moe":
+            for name in ("gate", "up", "down"):
+                shape = [
+                    EXPERT_WIDTH if n == FEED_FORWARD else n
+                    for n in block.pop(f"ffn_{name}.weight")
+                ]
+                block[f"ffn_{name}_exps.weight"] = (EXPERTS, *shape)
+            block["ffn_gate_inp.weight"] = (EXPERTS, WIDTH)
         if architecture == "phi3":
             for name in ("attn_q", "attn_k", "attn_v", "ffn_gate"):
                 del block[f"{name}.weight"]

@@ -152,7 +152,7 @@ def _to_measure(settings: Settings) -> tuple[str, Program, WeightSource]:
     version = _installed(settings)
     if version is not None and version.size <= MEASURED_MODEL:
         try:
-            model = open_model(version.path)
+            model = open_model(version.path, quantization=settings.quantization)
         except ModelFileError:
             pass  # `_model` says so
         else:
@@ -181,11 +181,16 @@ def _model(settings: Settings) -> Iterator[Finding]:
             yield _space("disk for the model", settings.models_dir, entry.size)
         return
     try:
-        model = open_model(version.path)
+        model = open_model(version.path, quantization=settings.quantization)
     except ModelFileError as error:
-        yield Finding("model", "fail", str(error), "choose a model of a supported architecture")
+        advice = "choose a model of a supported architecture"
+        if settings.quantization:
+            advice += ", or unset --quantization"
+        yield Finding("model", "fail", str(error), advice)
         return
     detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
+    if settings.quantization:
+        detail += f", quantised to {settings.quantization}"
     yield Finding("model", "ok", f"{detail}, {model.context_length} tokens of context")
 
 
@@ -226,7 +231,7 @@ def _engine_memory(settings: Settings) -> int | None:
     if version is None:
         return None
     try:
-        model = open_model(version.path)
+        model = open_model(version.path, quantization=settings.quantization)
     except ModelFileError:
         return None  # `_model` says so
     return sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes).memory

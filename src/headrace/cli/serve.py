@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.fleet.config import WorkerConfig
     from headrace.fleet.messages import Ready
     from headrace.models.model import Model
+    from headrace.models.quantisation import Quantization
     from headrace.models.version import ModelVersion
     from headrace.store.database import Database
     from headrace.text.prompt import PromptBuilder
@@ -99,7 +100,8 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
         starting = asyncio.create_task(dispatcher.start())
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         books, words = await asyncio.gather(
-            asyncio.to_thread(Books.open, settings), asyncio.to_thread(Words.open, version.path)
+            asyncio.to_thread(Books.open, settings),
+            asyncio.to_thread(Words.open, version.path, settings.quantization),
         )
         cleanup.callback(books.database.close)
         published = published_texts(settings.published_prefixes)
@@ -187,12 +189,12 @@ class Words:
     prompts: PromptBuilder
 
     @classmethod
-    def open(cls, path: Path) -> Words:
+    def open(cls, path: Path, quantization: Quantization | None) -> Words:
         from headrace.models.model import open_model
         from headrace.text.prompt import PromptBuilder
         from headrace.text.tokenizer import Tokenizer
 
-        model = open_model(path)
+        model = open_model(path, quantization=quantization)
         tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
         return cls(model, tokenizer, PromptBuilder.for_model(tokenizer, model.chat_template))
 
@@ -205,6 +207,7 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         model=version.name,
         version=version.version,
         isa=settings.isa,
+        quantization=settings.quantization,
         threads=settings.threads,
         memory=_bytes(settings.memory),
         kv_memory=_bytes(settings.kv_memory),
@@ -229,7 +232,7 @@ def served_model(settings: Settings, version: ModelVersion, model: Model) -> Ser
     from headrace.ops.cpu import CpuBackend
 
     sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes)
-    determined_by = f"{version.sha256} {NUMERICS}"
+    determined_by = f"{version.sha256} {NUMERICS} {settings.quantization or ''}".rstrip()
     return ServedModel(
         name=version.name,
         version=version.version,

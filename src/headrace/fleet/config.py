@@ -23,6 +23,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     backend: Literal["cpu", "reference"] = "cpu"
     isa: str | None = None
+    quantization: Literal["w8", "w4"] | None = None
     threads: int | None = None
     memory: int | None = None
     kv_memory: int | None = None

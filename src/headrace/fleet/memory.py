@@ -6,14 +6,15 @@ be kept and what does not fit is refused at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.models.formats import decoding_bytes, packed_bytes
 from headrace.models.model import Model
-from headrace.ops.checks import required_weights
-from headrace.ops.program import Program, RotaryKV
+from headrace.ops.checks import required_weights, used_experts
+from headrace.ops.program import Experts, Program, RotaryKV
 from headrace.settings import MIB
 
 RUNTIME = 96 * MIB
@@ -21,6 +22,9 @@ RUNTIME = 96 * MIB
 
 TOKENIZER = 1280
 """Bytes of tokenizer for each token of the vocabulary."""
+
+ROWS_OF_TILE = 12
+"""Rows of one expert begin at a whole tile."""
 
 THREAD = 4 * MIB
 """Scratch memory of a compute thread, beside what it needs to sample."""
@@ -71,4 +75,18 @@ def _buffers(program: Program, config: WorkerConfig) -> int:
     ropes = {op.rope for op in program.ops if isinstance(op, RotaryKV) and op.rope is not None}
     turns = sum(2 * 4 * rope.dims for rope in ropes)
     rows = config.max_step_tokens * (6 * width + turns)
+    rows += max((_expert_bytes(program, op, config) for op in _experts(program)), default=0)
     return rows + 4 * config.max_sequences * (program.vocab_size + 256)
+
+
+def _experts(program: Program) -> Iterator[Experts]:
+    return (op for op in program.ops if isinstance(op, Experts))
+
+
+def _expert_bytes(program: Program, experts: Experts, config: WorkerConfig) -> int:
+    """Places for the rows of each expert, one after the other, which all layers share."""
+    rows = config.max_step_tokens * used_experts(program, experts)
+    places = rows + ROWS_OF_TILE * min(len(experts.experts), rows)
+    width, out = program.buffers[experts.x], program.buffers[experts.out]
+    # As floats and as codes before and between the products, as floats alone after them.
+    return places * (6 * width + 10 * experts.width + 4 * out)

@@ -27,7 +27,7 @@ from headrace.text.tokenizer import Tokenizer
 def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     """Load the model that the configuration names. Raises what `open_model`, the tokenizer
     and the backend raise, and DoesNotFit where the configuration does not fit the model."""
-    model = open_model(Path(config.path), config.context_length)
+    model = open_model(Path(config.path), config.context_length, config.quantization)
     tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
     backend = _backend(config)
     sizes = sizes_for(config, model, backend.kv_row_bytes)

@@ -21,6 +21,9 @@ _NAMES = {
     "embedding_length": "hidden_size",
     "feed_forward_length": "intermediate_size",
     "context_length": "max_position_embeddings",
+    "expert_used_count": "num_experts_per_tok",
+    "expert_feed_forward_length": "moe_intermediate_size",
+    "expert_weights_norm": "norm_topk_prob",
     "attention.head_count": "num_attention_heads",
     "attention.head_count_kv": "num_key_value_heads",
     "attention.key_length": "head_dim",
@@ -53,7 +56,15 @@ class ConfigKeys(Hyperparameters):
     def key(self, name: str) -> str:
         if name == "activation":
             return "hidden_activation" if "hidden_activation" in self.metadata else "hidden_act"
+        if name == "expert_count":
+            return "num_local_experts" if "num_local_experts" in self.metadata else "num_experts"
         return _NAMES.get(name, name)
+
+    def flag(self, name: str, default: bool) -> bool:
+        # Where a config.json of Qwen 3 does not say, transformers leaves the weights as they are.
+        if name == "expert_weights_norm" and self.architecture == "qwen3moe":
+            default = False
+        return super().flag(name, default)
 
     def number(self, name: str, default: float | None = None) -> float:
         return _number(self.key(name), self._value(name, default))

@@ -77,7 +77,9 @@ def _f16(raw: Bytes) -> Floats:
 
 
 def _bf16(raw: Bytes) -> Floats:
-    return (raw.view("<u2").astype(np.uint32) << np.uint32(16)).view(np.float32)
+    bits = raw.view("<u2").astype(np.uint32)
+    bits <<= np.uint32(16)
+    return bits.view(np.float32)
 
 
 _DENSE: dict[str, Callable[[Bytes], Floats]] = {"F32": _f32, "F16": _f16, "BF16": _bf16}
@@ -220,6 +222,7 @@ _QUANTISED: dict[str, Callable[[Bytes], GroupedWeight]] = {
 
 # Bytes a weight. Packed: codes and, for each group, a scale and maybe a minimum: float16, or a
 # byte and a float16 every 256 columns.
+# W8 and W4 are made from floats (`models.quantisation`), and take these while they are decoded.
 _PACKED: dict[str, float] = {
     "Q4_0": 4 / 8 + 2 / 32,
     "Q4_1": 4 / 8 + 4 / 32,
@@ -232,11 +235,15 @@ _PACKED: dict[str, float] = {
     "F32": 4,
     "F16": 2,
     "BF16": 2,
+    "W8": 8 / 8 + 2 / 32,
+    "W4": 4 / 8 + 4 / 32,
 }
 _DECODED: dict[str, int] = {
     **dict.fromkeys(("Q4_0", "Q4_1", "Q8_0"), 2),
     **dict.fromkeys(("Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"), 3),
     "F32": 1,
     "F16": 5,
-    "BF16": 9,
+    "BF16": 5,
+    "W8": 7,
+    "W4": 7,
 }

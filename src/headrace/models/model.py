@@ -16,7 +16,8 @@ from headrace.models.formats import decode
 from headrace.models.fused import take_apart
 from headrace.models.gguf import GgufFile, Tensor, read_gguf
 from headrace.models.huggingface import HuggingFaceCheckpoint
-from headrace.ops.checks import required_weights, vocabulary_weights
+from headrace.models.quantisation import Quantised, Quantization, describe
+from headrace.ops.checks import required_weights, router_weights, vocabulary_weights
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
 
@@ -28,8 +29,8 @@ class Model:
     """A checkpoint that passed every check; weights are read when a backend asks for them.
 
     metadata: a GGUF file's key-values, or what config.json says. tensors: descriptions of the
-    checkpoint's tensors, by the names that the program has for them. tokenizer_file: a
-    tokenizer.json, where the metadata do not hold the tokenizer.
+    checkpoint's tensors, by the names that the program has for them and of the types that its
+    weights come in. tokenizer_file: a tokenizer.json, where the metadata do not hold it.
     """
 
     architecture: str
@@ -65,12 +66,15 @@ class Checkpoint(Protocol):
     def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource: ...
 
 
-def open_model(path: Path, context_length: int | None = None) -> Model:
+def open_model(
+    path: Path, context_length: int | None = None, quantization: Quantization | None = None
+) -> Model:
     """Map a GGUF file, or a folder with config.json and safetensors, and build its program; no
     weight is read.
 
     context_length: tokens that sequences may have here, as deployed; None: as the model allows.
     Rope scalings that depend on a sequence's length go by it, the same for all sequences.
+    quantization: what float matrices become when they are read; None: they stay float.
     Tensors the architecture does not use are ignored, with a warning that lists them.
     Raises ModelFileError, naming the key or tensor, if the file is broken, its architecture
     is unknown, or anything the architecture needs is missing or of the wrong shape.
@@ -83,6 +87,12 @@ def open_model(path: Path, context_length: int | None = None) -> Model:
         program = ARCHITECTURES[checkpoint.architecture](keys, tensors.keys())
         _check_tensors(checkpoint, tensors, program)
         chat_template = checkpoint.chat_template()
+        weights = checkpoint.weights(tensors)
+        if quantization is not None:
+            kept = router_weights(program)
+            needed = {name: tensors[name] for name, _ in required_weights(program)}
+            weights = Quantised(weights, quantization, kept)
+            tensors |= describe(needed, quantization, kept)
     except ModelFileError:
         raise
     except ValueError as error:
@@ -90,7 +100,7 @@ def open_model(path: Path, context_length: int | None = None) -> Model:
     return Model(
         architecture=checkpoint.architecture,
         program=program,
-        weights=checkpoint.weights(tensors),
+        weights=weights,
         metadata=checkpoint.metadata,
         context_length=program.context_length,
         chat_template=chat_template,

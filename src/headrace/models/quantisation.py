@@ -7,13 +7,15 @@ as Q4_1 has them, with a scale and a minimum (5 bits). All of these are float16.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.models.gguf import Tensor, TensorType
 from headrace.ops.weights import GroupedWeight, Weight, WeightSource
 
 Quantization = Literal["w8", "w4"]
@@ -24,6 +26,9 @@ LARGEST = 65504.0
 CHUNK = 1 << 16
 """Weights a thread works on at once: few enough to stay in its cache."""
 
+MOST_THREADS = 8
+"""Each needs memory for a chunk's candidates, and the interpreter keeps more from helping."""
+
 STRETCHES = np.linspace(0.94, 1.14, 11, dtype=np.float32)
 """What W4's search multiplies the codes of a group's whole range with, beside 1."""
 
@@ -33,7 +38,7 @@ Codes = NDArray[np.uint8]
 
 class Quantised:
     """A source's weights, its matrices quantised as they are read. Vectors and the matrices
-    named in `kept` stay as they are, as does a matrix that is looked up but never multiplied.
+    named in `kept` stay as they are. Of the float matrices there is one at a time.
     """
 
     def __init__(self, source: WeightSource, kind: Quantization, kept: Container[str]) -> None:
@@ -72,6 +77,35 @@ def to_w4(values: Floats) -> GroupedWeight:
 
 
 QUANTISE: dict[Quantization, Callable[[Floats], GroupedWeight]] = {"w8": to_w8, "w4": to_w4}
+TYPES = {"w8": TensorType("W8", GROUP, 34), "w4": TensorType("W4", GROUP, 20)}
+
+
+def describe(
+    tensors: Mapping[str, Tensor], kind: Quantization, kept: Container[str]
+) -> dict[str, Tensor]:
+    """The tensors as `Quantised` gives them; where they lie stays the same.
+
+    Raises ValueError naming a matrix that it would refuse.
+    """
+    return {
+        name: tensor if len(tensor.shape) == 1 or name in kept else _described(tensor, kind)
+        for name, tensor in tensors.items()
+    }
+
+
+def _described(tensor: Tensor, kind: Quantization) -> Tensor:
+    if tensor.type.block > 1:
+        raise ValueError(
+            f"tensor {tensor.name!r} is {tensor.type.name}, so it is quantised already; to {kind}"
+            " only F32, F16 and BF16 can be"
+        )
+    if tensor.shape[-1] % GROUP:
+        raise ValueError(
+            f"tensor {tensor.name!r} has {tensor.shape[-1]} columns; to {kind} only a multiple of"
+            f" {GROUP} can be quantised"
+        )
+    return replace(tensor, type=TYPES[kind])
+
 
 # Below, `groups` are float32 [32, number of groups]: what goes over a group then goes over
 # whole vectors.
@@ -100,7 +134,7 @@ def _in_parts(
         if minimum is not None and minima is not None:
             minimum.reshape(-1)[part] = minima
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS)) as threads:
         list(threads.map(fill, range(0, len(codes), CHUNK // GROUP)))
     zero = 0 if bits == 4 else 128
     return GroupedWeight(bits, GROUP, codes.reshape(n, k), scale, minimum, zero)

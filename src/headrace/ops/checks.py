@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampling
-from headrace.ops.program import Embed, Experts, Linear, Logits, Norm, Program, RotaryKV
+from headrace.ops.program import (
+    Embed,
+    Experts,
+    Linear,
+    Logits,
+    Norm,
+    Program,
+    RotaryKV,
+    Route,
+)
 from headrace.ops.weights import (
     UNIT_COLUMNS,
     DenseWeight,
@@ -47,6 +56,27 @@ def required_weights(program: Program) -> Iterator[tuple[str, tuple[int, ...]]]:
                 yield op.weight, (program.vocab_size, width[op.x])
             case _:
                 pass
+
+
+def used_experts(program: Program, experts: Experts) -> int:
+    """How many of them a row goes through. Raises ValueError if nothing routes to them."""
+    for op in program.ops:
+        if isinstance(op, Route) and op.out == experts.routes:
+            return op.used
+    raise ValueError(f"no operation leaves routes in {experts.routes!r}")
+
+
+def router_weights(program: Program) -> frozenset[str]:
+    """Names of the matrices that score experts. They are small, and what they decide is whole:
+    they stay float when others are quantised."""
+    scores = {op.x for op in program.ops if isinstance(op, Route)}
+    return frozenset(
+        projection.weight
+        for op in program.ops
+        if isinstance(op, Linear)
+        for projection in op.projections
+        if projection.out in scores
+    )
 
 
 def vocabulary_weights(program: Program) -> frozenset[str]:

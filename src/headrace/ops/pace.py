@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampling
+from headrace.ops.checks import used_experts
 from headrace.ops.cpu import CpuBackend, CpuExecutable
-from headrace.ops.program import Embed, Linear, Logits, Norm, Program, Projection, SelectRows
+from headrace.ops.program import (
+    Embed,
+    Experts,
+    Linear,
+    Logits,
+    Norm,
+    Program,
+    Projection,
+    SelectRows,
+)
 from headrace.ops.weights import DenseWeight, GroupedWeight, Weight, WeightSource
 
 PROMPT = 512
@@ -49,7 +59,7 @@ def measure_pace(
     decode = best_of(lambda: step(executable, SHORT, 1), most=100)
     return Pace(
         decode_seconds=decode,
-        decode_bytes=sum(executable.matrix_bytes[name] for name in _multiplied(program)),
+        decode_bytes=_decode_bytes(program, executable.matrix_bytes),
         prefill_tokens=prompt,
         prefill_seconds=prefill,
         prefill_products=_products(program, prompt),
@@ -91,18 +101,22 @@ def best_of(body: Callable[[], None], *, most: int, budget: float = 0.5) -> floa
     return best
 
 
-def _multiplied(program: Program) -> list[str]:
-    """Names of the matrices that rows are multiplied with, once for each time."""
-    names = []
+def _decode_bytes(program: Program, matrix_bytes: Mapping[str, int]) -> int:
+    """What the matrices that one row is multiplied with take; of experts, those a row goes to."""
+    total = 0
     for op in program.ops:
         match op:
             case Linear():
-                names += [projection.weight for projection in op.projections]
+                total += sum(matrix_bytes[projection.weight] for projection in op.projections)
             case Logits():
-                names.append(op.weight)
+                total += matrix_bytes[op.weight]
+            case Experts():
+                names = [name for e in op.experts for name in (e.gate, e.up, e.down)]
+                share = used_experts(program, op) / len(op.experts)
+                total += round(share * sum(matrix_bytes[name] for name in names))
             case _:
                 pass
-    return names
+    return total
 
 
 def _products(program: Program, tokens: int) -> int:
@@ -113,6 +127,9 @@ def _products(program: Program, tokens: int) -> int:
                 total += tokens * sum(width[op.x] * width[p.out] for p in op.projections)
             case Logits():
                 total += width[op.x] * program.vocab_size  # of the last token only
+            case Experts():
+                one = op.width * (2 * width[op.x] + width[op.out])
+                total += tokens * used_experts(program, op) * one
             case _:
                 pass
     return total

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 
-from headrace.models.architectures import gemma2, gemma3, llama, phi3, qwen2, qwen3, smollm3
+from headrace.models.architectures import (
+    gemma2,
+    gemma3,
+    llama,
+    phi3,
+    qwen2,
+    qwen3,
+    qwen3moe,
+    smollm3,
+)
 from headrace.models.architectures.hyperparameters import Hyperparameters
 from headrace.ops.program import Program
 
@@ -22,5 +31,6 @@ ARCHITECTURES: Mapping[str, Build] = {
     "phi3": phi3.build,
     "qwen2": qwen2.build,
     "qwen3": qwen3.build,
+    "qwen3moe": qwen3moe.build,
     "smollm3": smollm3.build,
 }

@@ -17,6 +17,7 @@ from headrace.models.architectures.layers import (
     program,
     read_activation,
 )
+from headrace.models.architectures.mixture import Mixture
 from headrace.ops.program import Add, Embed, Norm, Op, Program, Rope
 
 
@@ -27,7 +28,8 @@ class Decoder:
     scale: of attention's scores. windows, ropes: of each layer (see `Hyperparameters`); without
     a rope a layer knows no positions. qkv_bias: query, key and value have biases. head_norms:
     heads' queries and keys are normed. sandwich: what a layer adds to the stream is normed
-    too. embedding_scale multiplies what is looked up; the softcaps are of scores and of logits.
+    too. mixture: what feed-forward layers are where they are mixtures of experts.
+    embedding_scale multiplies what is looked up; the softcaps are of scores and of logits.
     """
 
     sizes: Sizes
@@ -39,6 +41,7 @@ class Decoder:
     qkv_bias: bool = False
     head_norms: bool = False
     sandwich: bool = False
+    mixture: Mixture | None = None
     embedding_scale: float = 1.0
     score_softcap: float | None = None
     logit_softcap: float | None = None
@@ -87,7 +90,8 @@ class Decoder:
         )
 
     def program(self) -> Program:
-        return program(self.sizes, self._ops())
+        experts = self.mixture.count if self.mixture else 0
+        return program(self.sizes, self._ops(), experts)
 
     def _ops(self) -> Iterator[Op]:
         yield Embed("x", EMBEDDING, self.embedding_scale)
@@ -97,7 +101,7 @@ class Decoder:
             yield from self._attention(layer)
             yield from self._added(f"{block}post_attention_norm")
             yield self._norm("h", "x", f"{block}ffn_norm")
-            yield from gated_mlp(layer, self.tensors, self.activation, self._out)
+            yield from self._feed_forward(layer)
             yield from self._added(f"{block}post_ffw_norm")
         yield from output_head(self.sizes, self.tensors, self.logit_softcap)
 
@@ -118,6 +122,11 @@ class Decoder:
             softcap=self.score_softcap,
         )
         yield attention_output(layer, self.tensors, self._out)
+
+    def _feed_forward(self, layer: int) -> Iterator[Op]:
+        if self.mixture and self.mixture.is_in(layer, self.tensors):
+            return self.mixture.ops(layer, self.activation, self._out)
+        return gated_mlp(layer, self.tensors, self.activation, self._out)
 
     def _added(self, norm: str) -> Iterator[Op]:
         if self.sandwich:

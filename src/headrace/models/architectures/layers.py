@@ -2,7 +2,7 @@
 
 x: the residual stream; h: a normed copy of it; q, k, v and a: queries, keys, values and
 what attention gives; gate and up: the gated layer; y: what a layer adds to the stream, where
-it is normed first; last: the rows whose logits are wanted.
+it is normed first; scores and routes: of a layer's experts; last: the rows whose logits are wanted.
 
 Tensor names are GGUF's. A bias that the file has is always applied.
 """
@@ -105,7 +105,7 @@ def output_head(
     yield Logits("last", untied if untied in tensors else EMBEDDING, softcap)
 
 
-def program(sizes: Sizes, ops: Iterable[Op]) -> Program:
+def program(sizes: Sizes, ops: Iterable[Op], experts: int = 0) -> Program:
     """The operations, with the widths of the buffers they use."""
     widths = {
         "x": sizes.width,
@@ -119,6 +119,8 @@ def program(sizes: Sizes, ops: Iterable[Op]) -> Program:
         "y": sizes.width,
         "last": sizes.width,
     }
+    if experts:
+        widths |= {"scores": experts, "routes": experts}
     return Program(
         ops=tuple(ops),
         buffers=widths,

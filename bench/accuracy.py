@@ -10,7 +10,8 @@ compared with the reference's, on the same dequantised weights: mean Kullback-Le
 divergence KL(reference || other) in nats, and how often both have the same likeliest token.
 --format converts the file's matrices at load, for reference and backend alike: to codes in
 groups of 32 as `--quantization` does (W8, W4), bfloat16 or float32; with --against-file the
-reference keeps the file's own, so that what the conversion loses counts. --isa names
+reference keeps the file's own, so that what the conversion loses counts, and the converted model
+has its channels shuffled, for what came from 4 bits returns to them unharmed. --isa names
 instruction sets: the first is measured, and the others must give its logits bit for bit.
 --llama-python names an interpreter that has llama-cpp-python: llama.cpp then reads the same
 file and the same ids and is held against the same reference.
@@ -36,12 +37,14 @@ from headrace.models.model import Model, open_model
 from headrace.models.quantisation import to_w4, to_w8
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
 from headrace.ops.cpu import CpuBackend, available_isas, best_isa
+from headrace.ops.program import Embed, Experts, Linear, Logits, Norm
 from headrace.ops.reference import ReferenceBackend
 from headrace.ops.weights import DenseWeight, Weight, WeightSource
 from headrace.text.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
+Order = NDArray[np.int64]
 
 ROWS_AT_ONCE = 128
 SAME_BITS = 256
@@ -125,6 +128,52 @@ class Converted:
         return weight if values.ndim == 1 else self._convert(values)
 
 
+class Shuffled:
+    """A source's weights with the channels between operations in another order: the same model,
+    but other weights share a group."""
+
+    def __init__(self, model: Model) -> None:
+        self._source = model.weights
+        random = np.random.default_rng(0)
+        program = model.program
+        stream = random.permutation(program.buffers["x"])
+        inner = random.permutation(program.buffers["gate"])
+        head = random.permutation(program.head_dim)
+        order = dict.fromkeys(("x", "h", "y", "last"), stream) | {"gate": inner, "up": inner}
+        for name, heads in (("v", program.kv_heads), ("a", program.heads)):
+            order[name] = (np.arange(heads)[:, None] * program.head_dim + head).ravel()
+        self._columns: dict[str, Order] = {}
+        self._rows: dict[str, Order] = {}
+        for op in program.ops:
+            match op:
+                case Embed():
+                    self._columns[op.weight] = order[op.out]
+                case Norm() if op.groups == 1:
+                    self._columns[op.weight] = order[op.x]
+                case Linear():
+                    for projection in op.projections:
+                        self._columns[projection.weight] = order[op.x]
+                        if projection.out in order:
+                            self._rows[projection.weight] = order[projection.out]
+                            if projection.bias is not None:
+                                self._columns[projection.bias] = order[projection.out]
+                case Logits():
+                    self._columns[op.weight] = order[op.x]
+                case Experts():
+                    raise ValueError("mixtures of experts cannot be shuffled")
+                case _:
+                    pass
+
+    def load(self, name: str) -> Weight:
+        weight = self._source.load(name)
+        values = weight.values if isinstance(weight, DenseWeight) else weight.dequantise()
+        if name in self._rows:
+            values = values[self._rows[name]]
+        if name in self._columns:
+            values = values[..., self._columns[name]]
+        return DenseWeight(np.ascontiguousarray(values))
+
+
 def to_bf16(values: Floats) -> Weight:
     """Rounded to nearest, ties to even."""
     bits = values.view(np.uint32)
@@ -197,7 +246,8 @@ def measure(
     against_file: bool = False,
 ) -> list[Accuracy]:
     opened = open_model(path)
-    model = in_format(opened, format)
+    model = replace(opened, weights=Shuffled(opened)) if against_file else opened
+    model = in_format(model, format)
     vocabulary = model.program.vocab_size
     sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
     reference = load(ReferenceBackend(), opened if against_file else model, length, length)

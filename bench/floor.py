@@ -24,7 +24,7 @@ from headrace.load.workload import Workload
 from headrace.models.gguf import read_gguf
 from headrace.models.model import open_model
 from headrace.ops.cpu import MachineSpeed
-from headrace.ops.program import Attention, Linear, Logits
+from headrace.ops.program import Attention, Experts, Linear, Logits
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,11 @@ class ModelCost:
 
 
 def model_cost(gguf: Path) -> ModelCost:
-    """Raises ModelFileError if the file is not a model Headrace can open."""
+    """Raises ModelFileError if the file is not a model Headrace can open, ValueError if it is a
+    mixture of experts."""
     program, tensors = open_model(gguf).program, read_gguf(gguf).tensors
+    if any(isinstance(op, Experts) for op in program.ops):
+        raise ValueError("what a mixture of experts reads depends on its rows; it has no one floor")
     layers = [
         tensors[projection.weight]
         for op in program.ops

@@ -20,6 +20,6 @@ ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 UBSAN_OPTION
 
 echo "== thread"
 build thread "$root/build/sanitize-thread"
-TSAN_OPTIONS=halt_on_error=1 "$root/build/sanitize-thread/headrace_tests" team executor
+TSAN_OPTIONS=halt_on_error=1 "$root/build/sanitize-thread/headrace_tests" team executor experts
 
 echo "sanitize: all native tests pass, and no sanitizer found anything"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from bench.accuracy import (
     CONVERSIONS,
     Comparison,
+    Shuffled,
     cut,
     in_format,
     logits_of,
@@ -19,7 +21,10 @@ from bench.accuracy import load as load_model
 
 from headrace.models.model import open_model
 from headrace.ops.cpu import CpuBackend, available_isas
+from headrace.ops.reference import ReferenceBackend
+from headrace.ops.weights import DenseWeight
 from headrace.text.tokenizer import Tokenizer
+from tests.models.families import FAMILIES
 
 
 def test_cpu_logits_stay_with_the_reference_over_real_text(smollm2_path: Path) -> None:
@@ -82,3 +87,21 @@ def test_text_is_cut_into_sequences_of_the_wanted_length(smollm2_path: Path) -> 
     assert len({ids.tobytes() for ids in sequences}) == 4
     with pytest.raises(ValueError, match="the text has"):
         cut("too short", tokenizer, 100, 32)
+
+
+def test_a_model_with_its_channels_shuffled_is_the_same_model(tmp_path: Path) -> None:
+    for name in ("qwen2", "gemma3", "phi-3"):
+        folder = tmp_path / name
+        FAMILIES[name].model().save_pretrained(folder)
+        model = open_model(folder)
+        shuffled = replace(model, weights=Shuffled(model))
+        ids = np.arange(1, 60, dtype=np.int32)
+        expected, found = (
+            logits_of(load_model(ReferenceBackend(), one, 60, 60), ids, 60)
+            for one in (model, shuffled)
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+        plain, moved = (one.weights.load("blk.0.ffn_down.weight") for one in (model, shuffled))
+        assert isinstance(plain, DenseWeight)
+        assert isinstance(moved, DenseWeight)
+        assert not np.array_equal(moved.values, plain.values)

@@ -86,7 +86,7 @@ def _experts(program: Program) -> Iterator[Experts]:
 def _expert_bytes(program: Program, experts: Experts, config: WorkerConfig) -> int:
     """Places for the rows of each expert, one after the other, which all layers share."""
     rows = config.max_step_tokens * used_experts(program, experts)
-    places = rows + ROWS_OF_TILE * min(len(experts.experts), rows)
+    places = rows + ROWS_OF_TILE * (1 + min(len(experts.experts), rows))
     width, out = program.buffers[experts.x], program.buffers[experts.out]
     # As floats and as codes before and between the products, as floats alone after them.
     return places * (6 * width + 10 * experts.width + 4 * out)

@@ -92,7 +92,7 @@ def open_model(
             kept = router_weights(program)
             needed = {name: tensors[name] for name, _ in required_weights(program)}
             weights = Quantised(weights, quantization, kept)
-            tensors |= describe(needed, quantization, kept)
+            tensors = tensors | describe(needed, quantization, kept)
     except ModelFileError:
         raise
     except ValueError as error:

@@ -184,7 +184,7 @@ TEST(experts_of_every_format) {
     for (int kind = -1; kind < kinds; ++kind) {
         std::vector<float> first;
         for (const Kernels* kernels : instruction_sets())
-            for (const int threads : {1, 2, 5}) {
+            for (const int threads : kind < 0 ? std::vector{1, 2, 5} : std::vector{2}) {
                 Mixture mixture(*kernels, threads, kind, true);
                 const std::vector<float> out = mixture.step(all_rows());
                 for (const float x : out) CHECK(std::isfinite(x));

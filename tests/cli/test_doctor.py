@@ -78,7 +78,7 @@ def test_a_quantised_model_is_not_quantised_again(home: Path, smollm2_path: Path
     Catalogue(home / "models").pull(str(smollm2_path))
     model = findings(home, model=str(smollm2_path), quantization="w4")["model"]
     assert model.status == "fail"
-    assert "'token_embd.weight' is Q4_1, so it is quantised already" in model.detail
+    assert "'token_embd.weight' is Q8_0, so it is quantised already" in model.detail
     assert model.advice is not None
     assert "unset --quantization" in model.advice
 

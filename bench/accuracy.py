@@ -36,10 +36,11 @@ from numpy.typing import NDArray
 from headrace.models.model import Model, open_model
 from headrace.models.quantisation import to_w4, to_w8
 from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
+from headrace.ops.checks import vocabulary_weights
 from headrace.ops.cpu import CpuBackend, available_isas, best_isa
 from headrace.ops.program import Embed, Experts, Linear, Logits, Norm
 from headrace.ops.reference import ReferenceBackend
-from headrace.ops.weights import DenseWeight, Weight, WeightSource
+from headrace.ops.weights import DenseWeight, Weight
 from headrace.text.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
@@ -117,15 +118,19 @@ def cut(text: str, tokenizer: Tokenizer, positions: int, length: int) -> list[Id
 
 
 class Converted:
-    """A source's weights with every matrix in another format; vectors stay as they are."""
+    """A model's weights with every matrix in another format; vectors stay as they are."""
 
-    def __init__(self, source: WeightSource, format: str) -> None:
-        self._source, self._convert = source, CONVERSIONS[format]
+    def __init__(self, model: Model, format: str) -> None:
+        self._source, self._convert = model.weights, CONVERSIONS[format]
+        # As `--quantization w4` leaves them.
+        self._eight_bits = vocabulary_weights(model.program) if format == "W4" else frozenset()
 
     def load(self, name: str) -> Weight:
         weight = self._source.load(name)
         values = weight.values if isinstance(weight, DenseWeight) else weight.dequantise()
-        return weight if values.ndim == 1 else self._convert(values)
+        if values.ndim == 1:
+            return weight
+        return to_w8(values) if name in self._eight_bits else self._convert(values)
 
 
 class Shuffled:
@@ -194,7 +199,7 @@ def in_format(model: Model, format: str) -> Model:
     """The model with its matrices in that format; "file" leaves them."""
     if format == "file":
         return model
-    return replace(model, weights=Converted(model.weights, format))
+    return replace(model, weights=Converted(model, format))
 
 
 def load(backend: Backend, model: Model, tokens: int, step: int) -> Executable:

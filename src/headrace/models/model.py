@@ -91,8 +91,9 @@ def open_model(
         if quantization is not None:
             kept = router_weights(program)
             needed = {name: tensors[name] for name, _ in required_weights(program)}
-            weights = Quantised(weights, quantization, kept)
-            tensors = tensors | describe(needed, quantization, kept)
+            vocabulary = vocabulary_weights(program)
+            weights = Quantised(weights, quantization, kept, vocabulary)
+            tensors = tensors | describe(needed, quantization, kept, vocabulary)
     except ModelFileError:
         raise
     except ValueError as error:

@@ -38,11 +38,19 @@ Codes = NDArray[np.uint8]
 
 class Quantised:
     """A source's weights, its matrices quantised as they are read. Vectors and the matrices
-    named in `kept` stay as they are. Of the float matrices there is one at a time.
+    named in `kept` stay as they are. Those in `vocabulary`, with one row a token, get 8 bits in any
+    case: all else hangs on them. Of the float matrices there is one at a time.
     """
 
-    def __init__(self, source: WeightSource, kind: Quantization, kept: Container[str]) -> None:
-        self._source, self._convert, self._kept = source, QUANTISE[kind], kept
+    def __init__(
+        self,
+        source: WeightSource,
+        kind: Quantization,
+        kept: Container[str] = (),
+        vocabulary: Container[str] = (),
+    ) -> None:
+        self._source, self._convert = source, QUANTISE[kind]
+        self._kept, self._vocabulary = kept, vocabulary
 
     def load(self, name: str) -> Weight:
         """Raises what the source raises, and ValueError on a matrix that has codes already, or
@@ -53,7 +61,8 @@ class Quantised:
         if weight.values.ndim == 1 or name in self._kept:
             return weight
         try:
-            return self._convert(weight.values)
+            convert = to_w8 if name in self._vocabulary else self._convert
+            return convert(weight.values)
         except ValueError as error:
             raise ValueError(f"weight {name!r} {error}") from error
 
@@ -81,14 +90,19 @@ TYPES = {"w8": TensorType("W8", GROUP, 34), "w4": TensorType("W4", GROUP, 20)}
 
 
 def describe(
-    tensors: Mapping[str, Tensor], kind: Quantization, kept: Container[str]
+    tensors: Mapping[str, Tensor],
+    kind: Quantization,
+    kept: Container[str] = (),
+    vocabulary: Container[str] = (),
 ) -> dict[str, Tensor]:
     """The tensors as `Quantised` gives them; where they lie stays the same.
 
     Raises ValueError naming a matrix that it would refuse.
     """
     return {
-        name: tensor if len(tensor.shape) == 1 or name in kept else _described(tensor, kind)
+        name: tensor
+        if len(tensor.shape) == 1 or name in kept
+        else _described(tensor, "w8" if name in vocabulary else kind)
         for name, tensor in tensors.items()
     }
 

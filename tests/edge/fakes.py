@@ -71,6 +71,9 @@ class Bytes:
     def decode(self, ids: list[int]) -> str:
         return b"".join(map(self.piece, ids)).decode(errors="replace")
 
+    def token(self, token_id: int) -> str:
+        return {EOS: "<eos>", BOS: "<bos>", TURN: "<turn>"}.get(token_id, "")
+
     def completion(self, text: str) -> list[int]:
         return list(text.encode())
 

@@ -164,7 +164,7 @@ def test_logprobs_are_of_the_model_and_parallel_to_tokens() -> None:
         (request(prompt=[-1]), "prompt holds token id -1"),
         (request(prompt=[1] * 64), "no room"),
         (request(prompt=[1] * 60, max_tokens=5), "together"),
-        (request(max_tokens=0), "max_tokens is 0"),
+        (request(max_tokens=-1), "max_tokens is -1"),
         (request(logit_bias={VOCAB: 1.0}), "logit_bias"),
         (request(stop_token_ids=(VOCAB,)), "stop_token_ids"),
         (request(temperature=math.nan), "temperature"),

@@ -71,6 +71,8 @@ class Decoder(Protocol):
 
     def decode(self, ids: list[int]) -> str: ...
 
+    def token(self, token_id: int) -> str: ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:

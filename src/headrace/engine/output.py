@@ -10,13 +10,14 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
-    """A generated token with its log-probability and the most likely alternatives.
+    """A token with its log-probability and the most likely alternatives.
 
-    piece: the token's own bytes (may be part of a character). top: (id, logprob, piece).
+    logprob: None for the first token of a prompt, which nothing predicted. piece:
+    the token's own bytes (may be part of a character). top: (id, logprob, piece).
     """
 
     token: int
-    logprob: float
+    logprob: float | None
     piece: bytes
     top: list[tuple[int, float, bytes]]
 
@@ -43,10 +44,12 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
     text: finished characters only, stop texts removed. tokens: ids generated (they may run
     ahead of text that is held back). logprobs: parallel to tokens, when asked for.
+    prompt_logprobs: of all the prompt's tokens, once, before anything generated, when asked for.
     """
 
     id: str
     text: str = ""
     tokens: list[int] = []
     logprobs: list[TokenLogprob] | None = None
+    prompt_logprobs: list[TokenLogprob] | None = None
     finish: Finish | None = None

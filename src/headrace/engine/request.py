@@ -11,6 +11,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     temperature 0 is greedy. top_k 0 and top_p 1 cut nothing. seed and choice key the
     counter-based draws: (seed, choice, position) -> number, whatever runs beside.
     logprobs: None for none, else how many alternatives to report beside each token.
+    prompt_logprobs: report them for the prompt's tokens too; only with logprobs.
     """
 
     temperature: float = 1.0
@@ -24,10 +25,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     choice: int = 0
     logprobs: int | None = None
+    prompt_logprobs: bool = False
 
 
 class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """When a generation ends. max_tokens >= 1 counts generated tokens.
+    """When a generation ends. max_tokens counts generated tokens; 0 only reads the prompt.
 
     stop: texts that end it and are not part of the output. stop_token_ids: ids that end it,
     beside the model's own end-of-sequence ids, which ignore_eos switches off. Nothing but

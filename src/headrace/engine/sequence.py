@@ -9,6 +9,7 @@ from headrace.engine.adjust import adjuster_for
 from headrace.engine.blocks import BlockPool, BlockTable
 from headrace.engine.chain import HashChain
 from headrace.engine.draws import stream_key
+from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
 
 
@@ -47,6 +48,9 @@ class Sequence:
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. in_flight: the step that runs now reads and writes its blocks. ended: no further token
     counts.
+
+    prompt_logprobs: those known so far, of the prompt's first tokens in order. `unscored` is how
+    many are known or not wanted: the first prompt token whose logprob a step has yet to give.
     """
 
     __slots__ = (
@@ -60,6 +64,7 @@ class Sequence:
         "ending_ids",
         "in_flight",
         "prompt_length",
+        "prompt_logprobs",
         "request",
         "reserved",
         "table",
@@ -89,6 +94,7 @@ class Sequence:
         )
         self.draw_key = stream_key(sampling.seed, sampling.choice)
         self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, stopping.min_tokens)
+        self.prompt_logprobs: list[TokenLogprob] = []
         self.reserved = False
         self.in_flight = False
         self.ended = False
@@ -105,6 +111,8 @@ class Sequence:
     @property
     def reusable(self) -> int:
         """How many of its first tokens may come from a cache: those whose logits nobody wants."""
+        if self.unscored < self.prompt_length:
+            return max(self.unscored - 1, 0)
         return len(self.tokens) - 1
 
     @property
@@ -115,7 +123,19 @@ class Sequence:
     def most_computed(self) -> int:
         """Most tokens that will ever have keys and values; the last generated one never needs
         them."""
-        return self.prompt_length + self.request.stopping.max_tokens - 1
+        return self.prompt_length + max(self.request.stopping.max_tokens - 1, 0)
+
+    @property
+    def unscored(self) -> int:
+        if self.request.sampling.prompt_logprobs:
+            return len(self.prompt_logprobs)
+        return self.prompt_length
+
+    def scored_by(self, count: int) -> range:
+        """Prompt tokens that the next `count` tokens' logits score: each scores the one after
+        it. Those scored before a preemption are not scored again."""
+        last = min(self.computed + count + 1, self.prompt_length)
+        return range(max(self.unscored, self.computed + 1), last)
 
     def append(self, token: int) -> None:
         """Take a generated token."""

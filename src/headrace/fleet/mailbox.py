@@ -24,6 +24,7 @@ class Mailbox:
         self._texts: list[str] = []
         self._tokens: list[int] = []
         self._logprobs: list[TokenLogprob] = []
+        self._prompt_logprobs: list[TokenLogprob] | None = None
         self._filled = asyncio.Event()
         self._drained = False
 
@@ -35,6 +36,7 @@ class Mailbox:
             self._texts.append(output.text)
         self._tokens += output.tokens
         self._logprobs += output.logprobs or ()
+        self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
         self._completion_tokens += len(output.tokens)
         self.finish = output.finish
         self._filled.set()
@@ -63,7 +65,9 @@ class Mailbox:
             text="".join(self._texts),
             tokens=self._tokens,
             logprobs=self._logprobs or None,
+            prompt_logprobs=self._prompt_logprobs,
             finish=self.finish,
         )
         self._texts, self._tokens, self._logprobs = [], [], []
+        self._prompt_logprobs = None
         return output

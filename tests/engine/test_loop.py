@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_a_stop_text_that_only_the_end_of_the_tokens_completes_is_a_stop(
             return b"\xc3"  # begins a character
 
     engine = says("Hello", synchronous=synchronous)
-    engine._text_streams = lambda stop: TextPipeline(Halves(), stop)
+    engine._text_streams = partial(TextPipeline, Halves())
     answers = answer(engine, request(max_tokens=1, stop=("\ufffd",)))
     assert answers.text("r") == ""
     assert answers.finish("r").reason == "stop"

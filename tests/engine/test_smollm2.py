@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -78,7 +79,7 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
             runners[threads],
             scheduler,
             tokenizer,
-            lambda stop: TextPipeline(tokenizer, stop),
+            partial(TextPipeline, tokenizer),
             vocab_size=model.program.vocab_size,
         )
 

@@ -23,7 +23,9 @@ from headrace.api.openai.errors import context_length_exceeded, invalid_request,
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.edge.published import PublishedPrefixes
 from headrace.edge.services import Decoder, Prompts, ServedModel
+from headrace.edge.template_variables import template_variables
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 
 INLINE_CHARACTERS = 4096
@@ -46,12 +48,13 @@ class Plan:
     include_usage: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sized:
-    """A tokenised prompt and how many tokens may follow it."""
+    """A tokenised prompt, how many tokens may follow it, and how to tell thoughts among them."""
 
     ids: list[int]
     max_tokens: int
+    thinking: Thinking | None = None
 
 
 class Planner:
@@ -75,9 +78,10 @@ class Planner:
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
         messages = request.conversation()
-        size = sum(len(message["content"]) for message in messages)
+        variables = template_variables(request, self._prompts)
+        size = sum(len(text) for message in messages for text in message.values())
         try:
-            ids = await self._aside(size, lambda: self._prompts.chat(messages))
+            ids = await self._aside(size, lambda: self._prompts.chat(messages, variables=variables))
         except TemplateError as error:
             raise invalid_request(
                 f"The model's chat template refuses these messages: {error}", "messages"
@@ -85,6 +89,7 @@ class Planner:
         limit, limit_param = request.token_limit, request.token_limit_param
         room = self._model.context_length
         prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
+        prompt.thinking = self._prompts.thinking(ids)
         return Plan(
             generations=self._generations(
                 request,
@@ -201,6 +206,7 @@ class Planner:
                         namespace=f"tenant {principal.tenant_id}",
                         published=published,
                         arrival=arrival,
+                        thinking=prompt.thinking,
                     )
                 )
         return generations

@@ -29,8 +29,8 @@ class StreamSink:
             self._opened.add(index)
             events = self._answer.opening(index, output.prompt_logprobs)
         logprobs = text_logprobs(output)
-        if output.text or logprobs:
-            events += self._answer.delta(index, output.text, logprobs)
+        if output.text or output.reasoning or logprobs:
+            events += self._answer.delta(index, output.text, logprobs, output.reasoning)
         if output.finish is not None and output.finish.reason in ("stop", "length"):
             events += self._answer.closing(index, output.finish.reason)
         if events:
@@ -44,6 +44,7 @@ class WholeSink:
         count = len(plan.generations)
         self._plan = plan
         self._texts: list[list[str]] = [[] for _ in range(count)]
+        self._thoughts: list[list[str]] = [[] for _ in range(count)]
         self._logprobs: list[list[TokenLogprob] | None] = [None] * count
         self._prompt_logprobs: list[list[TokenLogprob] | None] = [None] * count
         self._means = [Mean() for _ in range(count)]
@@ -54,6 +55,7 @@ class WholeSink:
 
     async def deliver(self, index: int, output: Output) -> None:
         self._texts[index].append(output.text)
+        self._thoughts[index].append(output.reasoning)
         logprobs = text_logprobs(output)
         if logprobs is not None:
             self._logprobs[index] = [*(self._logprobs[index] or ()), *logprobs]
@@ -84,6 +86,7 @@ class WholeSink:
             self._reasons[index],
             self._logprobs[index] if self._plan.logprobs else None,
             self._prompt_logprobs[index],
+            "".join(self._thoughts[index]),
         )
 
 

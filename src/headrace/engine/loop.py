@@ -99,11 +99,10 @@ class Engine:
             raise ValueError(f"request {request.id!r} is alive already")
         refusal = self._refusal(request)
         if refusal is not None:
-            ending = Ending("error", error=refusal)
-            finish = _finish(request, ending, generated=0, cached=0)
+            finish = _finish(request, Ending("error", error=refusal))
             self._outputs.append(Output(id=request.id, finish=finish))
             return
-        text = self._text_streams(request.stopping.stop)
+        text = self._text_streams(request.stopping.stop, request.thinking)
         sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
         if request.sampling.prompt_logprobs:
             first = request.prompt[0]
@@ -219,6 +218,7 @@ class Engine:
         return Output(
             id=sequence.request.id,
             text=text,
+            reasoning=stream.take_reasoning(),
             tokens=[item.token],
             logprobs=None if item.logprob is None else [item.logprob],
             prompt_logprobs=_prompt_logprobs(sequence) if item.first else None,
@@ -316,16 +316,28 @@ def _prompt_logprobs(sequence: Sequence) -> list[TokenLogprob] | None:
 
 def _finish_of(sequence: Sequence, ending: Ending) -> Finish:
     return _finish(
-        sequence.request, ending, generated=sequence.generated, cached=sequence.cached_tokens
+        sequence.request,
+        ending,
+        generated=sequence.generated,
+        cached=sequence.cached_tokens,
+        reasoning=sequence.text.reasoning_tokens,
     )
 
 
-def _finish(request: GenerationRequest, ending: Ending, *, generated: int, cached: int) -> Finish:
+def _finish(
+    request: GenerationRequest,
+    ending: Ending,
+    *,
+    generated: int = 0,
+    cached: int = 0,
+    reasoning: int = 0,
+) -> Finish:
     return Finish(
         reason=ending.reason,
         prompt_tokens=len(request.prompt),
         completion_tokens=generated,
         cached_tokens=cached,
+        reasoning_tokens=reasoning,
         matched=ending.matched,
         error=ending.error,
     )

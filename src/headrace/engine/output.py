@@ -26,15 +26,17 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """How a generation ended, and what it cost.
 
     completion_tokens counts every token that was generated for the caller, the one that
-    ended it included (end-of-sequence or the last of a stop text). cached_tokens: the part of
-    the prompt that came from the prefix cache. matched: the stop text or stop id that ended it.
-    error: a sentence for the caller if reason is "error".
+    ended it included (end-of-sequence or the last of a stop text); reasoning_tokens of them were
+    spent on thoughts. cached_tokens: the part of the prompt that came from the prefix cache.
+    matched: the stop text or stop id that ended it. error: a sentence for the caller if reason
+    is "error".
     """
 
     reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     matched: str | int | None = None
     error: str | None = None
 
@@ -42,13 +44,15 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of one request since its last Output. The last one carries `finish`.
 
-    text: finished characters only, stop texts removed. tokens: ids generated (they may run
+    text: finished characters only, stop texts removed. reasoning: thoughts, which all come before
+    the text. tokens: ids generated (they may run
     ahead of text that is held back). logprobs: parallel to tokens, when asked for.
     prompt_logprobs: of all the prompt's tokens, once, before anything generated, when asked for.
     """
 
     id: str
     text: str = ""
+    reasoning: str = ""
     tokens: list[int] = []
     logprobs: list[TokenLogprob] | None = None
     prompt_logprobs: list[TokenLogprob] | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.text.reasoning import Thinking
+
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are drawn. The edge has validated the ranges.
@@ -49,7 +51,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: unique among live requests. prompt: token ids, at least one. namespace: only requests of
     the same one share cached prefixes; made by the edge from the tenant. published: so many of
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
-    cache runs out, a lower one gives way first. arrival: unix seconds.
+    cache runs out, a lower one gives way first. arrival: unix seconds. thinking: how thoughts
+    are told apart from the answer; None if there are none.
     """
 
     id: str
@@ -60,3 +63,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     published: int = 0
     priority: int = 0
     arrival: float = 0.0
+    thinking: Thinking | None = None

@@ -11,6 +11,7 @@ from headrace.engine.chain import HashChain
 from headrace.engine.draws import stream_key
 from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
+from headrace.text.reasoning import Thinking
 
 
 class TextStream(Protocol):
@@ -29,11 +30,20 @@ class TextStream(Protocol):
         """What was still held back."""
         ...
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens that were spent on thoughts."""
+        ...
+
+    def take_reasoning(self) -> str:
+        """Thoughts that became certain since the last call."""
+        ...
+
 
 class TextStreams(Protocol):
-    """Makes a TextStream that ends at any of the stop texts."""
+    """Makes a TextStream that ends at any of the stop texts, with thoughts set apart."""
 
-    def __call__(self, stop: Items[str]) -> TextStream: ...
+    def __call__(self, stop: Items[str], thinking: Thinking | None) -> TextStream: ...
 
 
 class Sequence:

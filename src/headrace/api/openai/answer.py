@@ -37,13 +37,14 @@ class LogprobLike(Protocol):
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One finished choice of an answer that is not streamed. prompt_logprobs: of the prompt
-    that is echoed before its text."""
+    that is echoed before its text. reasoning: the thoughts before it."""
 
     index: int
     text: str
     finish_reason: str
     logprobs: Sequence[LogprobLike] | None = None
     prompt_logprobs: Sequence[LogprobLike] | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,14 @@ class Answer(Protocol):
         """The events before a choice's first text; may be empty."""
         ...
 
-    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
-        """The event of more text."""
+    def delta(
+        self,
+        index: int,
+        text: str,
+        logprobs: Sequence[LogprobLike] | None,
+        reasoning: str = "",
+    ) -> bytes:
+        """The event of more text, and of thoughts that come before it."""
         ...
 
     def closing(self, index: int, finish_reason: str) -> bytes:

@@ -33,9 +33,21 @@ class ChatAnswer:
         delta = b'{"role":"assistant","content":"","refusal":null}'
         return self._chunk(index, delta, b"null", b"null")
 
-    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
+    def delta(
+        self,
+        index: int,
+        text: str,
+        logprobs: Sequence[LogprobLike] | None,
+        reasoning: str = "",
+    ) -> bytes:
         found = b"null" if logprobs is None else _encode(self._logprobs(logprobs))
-        return self._chunk(index, b'{"content":%b}' % _encode(text), found, b"null")
+        if not reasoning:
+            delta = b'{"content":%b}' % _encode(text)
+        elif not text:
+            delta = b'{"reasoning_content":%b}' % _encode(reasoning)
+        else:
+            delta = _encode({"reasoning_content": reasoning, "content": text})
+        return self._chunk(index, delta, found, b"null")
 
     def closing(self, index: int, finish_reason: str) -> bytes:
         return self._chunk(index, b"{}", b"null", _encode(finish_reason))
@@ -69,9 +81,12 @@ class ChatAnswer:
         )
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
+        message = {"role": "assistant", "content": choice.text, "refusal": None}
+        if choice.reasoning:
+            message["reasoning_content"] = choice.reasoning
         return {
             "index": choice.index,
-            "message": {"role": "assistant", "content": choice.text, "refusal": None},
+            "message": message,
             "logprobs": None if choice.logprobs is None else self._logprobs(choice.logprobs),
             "finish_reason": choice.finish_reason,
         }

@@ -56,7 +56,14 @@ class CompletionAnswer:
         found = _encode(self._echoed_logprobs(index, prompt_logprobs))
         return self._chunk(index, echo, found, b"null")
 
-    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
+    def delta(
+        self,
+        index: int,
+        text: str,
+        logprobs: Sequence[LogprobLike] | None,
+        reasoning: str = "",
+    ) -> bytes:
+        assert not reasoning, "texts are continued, and thoughts are part of that"
         found = b"null" if logprobs is None else _encode(self._logprobs(index, logprobs))
         return self._chunk(index, text, found, b"null")
 

@@ -242,6 +242,8 @@ class Keyring:
     """`access.authenticator.Authenticator` with fixed keys."""
 
     async def authenticate(self, raw_key: str) -> Principal:
+        if raw_key == OTHER_KEY:
+            return Principal(OTHER_TENANT, "other", "test", frozenset({"inference"}))
         scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
         if raw_key == OTHER_KEY:
             return Principal(OTHER_TENANT, "other", "other", frozenset({"inference"}))

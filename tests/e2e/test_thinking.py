@@ -19,7 +19,10 @@ from .conftest import Service, start, stop
 TEMPLATE = """\
 {% macro t(r,c) %}<|im_start|>{{r}}
 {{c}}<|im_end|>
-{% endmacro %}{{t('user','What is 1+1?')+t('assistant','<think>
+{% endmacro %}{{t('user','Hi')+t('assistant','<think>
+A greeting.
+</think>
+Hello!')+t('user','What is 1+1?')+t('assistant','<think>
 A sum.
 </think>
 Two.')}}{% for m in messages %}{{t(m.role,m.content)}}{% endfor %}<|im_start|>assistant

@@ -50,6 +50,7 @@ CONTEXT = 512
 BLOCKS = 256
 EOS, BOS, TURN = 256, 257, 258
 VOCAB = 260
+NONE: Mapping[str, object] = {}
 TENANT, OTHER_TENANT = UUID(int=7), UUID(int=8)
 TEMPLATE = (
     "{% if enable_thinking is defined and not enable_thinking %}<quiet>{% endif %}"
@@ -89,7 +90,9 @@ class Bytes:
     def compared(self, variable: str) -> frozenset[str]:
         return self._template.compared(variable)
 
-    def chat(self, messages: list[dict[str, str]], *, variables: Mapping[str, object]) -> list[int]:
+    def chat(
+        self, messages: list[dict[str, str]], *, variables: Mapping[str, object] = NONE
+    ) -> list[int]:
         return [BOS, *self._template.render(messages, **variables).encode(), TURN]
 
     def thinking(self, prompt: list[int]) -> Thinking | None:

@@ -11,7 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
+import headrace.cli.serve as serving
+from headrace.models.model import open_model
+from headrace.models.version import ModelVersion
+from headrace.settings import Settings
 from tests.models.tiny import write_tiny
 
 from .conftest import Headrace, command, complaint
@@ -159,3 +164,33 @@ def test_an_engine_that_cannot_start_ends_the_service(headrace: Headrace, tiny: 
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("headrace: ")
     assert "context_length is 1000000" in last
+
+
+def test_the_fingerprint_names_the_version_and_the_numerics(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = ModelVersion(
+        name="tiny",
+        version="abc",
+        sha256="abc0",
+        path=tiny,
+        size=1,
+        mtime_ns=1,
+        source="here",
+        licence=None,
+        formats=(),
+        context_length=None,
+        installed_at=0.0,
+    )
+    model = open_model(tiny)
+
+    def fingerprint(version: ModelVersion, **options: Any) -> str:
+        return serving.served_model(Settings(**options), version, model).fingerprint
+
+    first = fingerprint(version)
+    assert first.startswith("fp_")
+    # What changes no token leaves it as it is.
+    assert fingerprint(replace(version, name="other", installed_at=5.0), threads=1) == first
+    assert fingerprint(replace(version, sha256="abc1")) != first
+    monkeypatch.setattr(serving, "NUMERICS", "other")
+    assert fingerprint(version) != first

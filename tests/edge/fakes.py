@@ -7,9 +7,10 @@ process border, the tokenizer (a token is a byte) and the database are not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,7 @@ from headrace.fleet.supervisor import WorkerStatus
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
 from headrace.text.pipeline import TextPipeline
+from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
 from tests.engine.fakes import FakeExecutable
 
@@ -48,8 +50,11 @@ CONTEXT = 512
 BLOCKS = 256
 EOS, BOS, TURN = 256, 257, 258
 VOCAB = 260
+NONE: Mapping[str, object] = {}
 TENANT, OTHER_TENANT = UUID(int=7), UUID(int=8)
 TEMPLATE = (
+    "{% if enable_thinking is defined and not enable_thinking %}<quiet>{% endif %}"
+    "{% if thinking_budget %}<budget {{ thinking_budget }}>{% endif %}"
     "{% for m in messages %}"
     "{% if m.content == 'RAISE' %}{{ raise_exception('roles must alternate') }}{% endif %}"
     "<{{ m.role }}>{{ m.content }}</>{% endfor %}"
@@ -63,6 +68,7 @@ class Bytes:
 
     def __init__(self) -> None:
         self.bos_id: int | None = BOS
+        self.thoughts: Thinking | None = None
         self._template = ChatTemplate(TEMPLATE, bos_token="", eos_token="")
 
     def piece(self, token_id: int) -> bytes:
@@ -71,11 +77,27 @@ class Bytes:
     def decode(self, ids: list[int]) -> str:
         return b"".join(map(self.piece, ids)).decode(errors="replace")
 
+    def token(self, token_id: int) -> str:
+        return {EOS: "<eos>", BOS: "<bos>", TURN: "<turn>"}.get(token_id, "")
+
     def completion(self, text: str) -> list[int]:
         return list(text.encode())
 
-    def chat(self, messages: list[dict[str, str]]) -> list[int]:
-        return [BOS, *self._template.render(messages).encode(), TURN]
+    @property
+    def variables(self) -> frozenset[str]:
+        return self._template.variables
+
+    def compared(self, variable: str) -> frozenset[str]:
+        return self._template.compared(variable)
+
+    def chat(
+        self, messages: list[dict[str, str]], *, variables: Mapping[str, object] = NONE
+    ) -> list[int]:
+        return [BOS, *self._template.render(messages, **variables).encode(), TURN]
+
+    def thinking(self, prompt: list[int]) -> Thinking | None:
+        """As a test wants it to be."""
+        return self.thoughts
 
 
 def tokens_of(text: str | bytes, eos: bool = True) -> list[int]:
@@ -142,7 +164,7 @@ class LocalSupervisor:
                 context_length=CONTEXT,
             ),
             text,
-            lambda stop: TextPipeline(text, stop),
+            partial(TextPipeline, text),
             vocab_size=VOCAB,
         )
 
@@ -223,6 +245,8 @@ class Keyring:
     """`access.authenticator.Authenticator` with fixed keys."""
 
     async def authenticate(self, raw_key: str) -> Principal:
+        if raw_key == OTHER_KEY:
+            return Principal(OTHER_TENANT, "other", "test", frozenset({"inference"}))
         scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
         if raw_key == OTHER_KEY:
             return Principal(OTHER_TENANT, "other", "other", frozenset({"inference"}))

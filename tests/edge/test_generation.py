@@ -270,6 +270,72 @@ async def test_echo_puts_the_prompt_first(world: World) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("prompt", ["abc", list(b"abc")])
+async def test_echo_with_logprobs_scores_it(world: World, stream: bool, prompt: Any) -> None:
+    world.say("de", eos=False)
+    fields = {"prompt": [prompt, prompt], "n": 2, "echo": True, "logprobs": 1, "max_tokens": 2}
+    response = await world.complete(**fields, stream=stream)
+    chunks = events(response) if stream else [response.json()]
+    for index in range(4):
+        parts = [c for chunk in chunks for c in chunk["choices"] if c["index"] == index]
+        assert "".join(part["text"] for part in parts) == "abcde"
+        found: dict[str, list[Any]] = {}
+        for part in parts:
+            for name, values in (part["logprobs"] or {}).items():
+                found[name] = found.get(name, []) + values
+        assert found["tokens"] == list("abcde")
+        assert found["text_offset"] == [0, 1, 2, 3, 4]
+        assert found["token_logprobs"][0] is found["top_logprobs"][0] is None
+        assert all(value <= 0 for value in found["token_logprobs"][1:])
+        assert "b" in found["top_logprobs"][1]
+
+
+@BOTH
+async def test_a_prompt_alone_is_scored_and_costs_no_completion(world: World, stream: bool) -> None:
+    response = await world.complete(
+        prompt="abc", echo=True, logprobs=0, max_tokens=0, stream=stream
+    )
+    (choice, *_) = (events(response)[0] if stream else response.json())["choices"]
+    assert choice["text"] == "abc"
+    assert len(choice["logprobs"]["token_logprobs"]) == 3
+    await world.idle()
+    last = world.books.last()
+    assert (last["prompt_tokens"], last["completion_tokens"], last["ending"]) == (3, 0, "length")
+
+
+async def test_best_of_answers_the_likeliest_candidates_and_charges_all(world: World) -> None:
+    world.supervisor.model.margin = 3.0
+    fields = {"max_tokens": 4, "seed": 3, "temperature": 1.0, "ignore_eos": True}
+    body = (await world.complete(**fields, n=4, logprobs=0)).json()
+
+    def mean(choice: Any) -> float:
+        values = choice["logprobs"]["token_logprobs"]
+        return float(sum(values)) / len(values)
+
+    ranked = sorted(body["choices"], key=mean, reverse=True)
+    best = (await world.complete(**fields, n=2, best_of=4)).json()
+    assert [choice["text"] for choice in best["choices"]] == [c["text"] for c in ranked[:2]]
+    assert [choice["index"] for choice in best["choices"]] == [0, 1]
+    assert all(choice["logprobs"] is None for choice in best["choices"])
+    assert best["usage"]["completion_tokens"] == 16
+    assert best["usage"]["prompt_tokens"] == body["usage"]["prompt_tokens"]
+    prompts = ["one two", "one two"]
+    several = (await world.complete(**fields, prompt=prompts, best_of=2, echo=True)).json()
+    winner = "one two" + max(body["choices"][:2], key=mean)["text"]
+    assert [(c["index"], c["text"]) for c in several["choices"]] == [(0, winner), (1, winner)]
+
+
+async def test_equal_prompts_are_answered_apart_unless_a_seed_ties_them(world: World) -> None:
+    world.supervisor.model.margin = 0.01
+    fields = {"prompt": ["a", "a"], "max_tokens": 12}
+    apart = (await world.complete(**fields)).json()
+    assert text_of(apart, 0) != text_of(apart, 1)
+    tied = (await world.complete(**fields, seed=1)).json()
+    alone = (await world.complete(prompt="a", max_tokens=12, seed=1)).json()
+    assert text_of(tied, 0) == text_of(tied, 1) == text_of(alone)
+
+
+@BOTH
 async def test_logprobs_cover_the_text_and_nothing_else(world: World, stream: bool) -> None:
     world.say("ab")
     response = await world.chat(logprobs=True, top_logprobs=2, stream=stream)

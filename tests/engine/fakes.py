@@ -24,6 +24,7 @@ from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
 from headrace.ops.sampling import sample_rows
+from headrace.text.reasoning import Thinking
 
 Floats = NDArray[np.float32]
 VOCAB = 128
@@ -129,11 +130,14 @@ class FakeText:
     def piece(self, token_id: int) -> bytes:
         return b"" if token_id == EOS else chr(token_id).encode()
 
-    def __call__(self, stop: Sequence[str]) -> FakeTextStream:
+    def __call__(self, stop: Sequence[str], thinking: Thinking | None) -> FakeTextStream:
+        assert thinking is None, "letters have no thoughts"
         return FakeTextStream(stop)
 
 
 class FakeTextStream:
+    reasoning_tokens = 0
+
     def __init__(self, stop: Sequence[str]) -> None:
         self.matched: str | None = None
         self._stop = stop
@@ -160,6 +164,9 @@ class FakeTextStream:
     def finish(self) -> str:
         held, self._held = self._held, ""
         return held
+
+    def take_reasoning(self) -> str:
+        return ""
 
 
 def make_engine(

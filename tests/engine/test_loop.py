@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_a_stop_text_that_only_the_end_of_the_tokens_completes_is_a_stop(
             return b"\xc3"  # begins a character
 
     engine = says("Hello", synchronous=synchronous)
-    engine._text_streams = lambda stop: TextPipeline(Halves(), stop)
+    engine._text_streams = partial(TextPipeline, Halves())
     answers = answer(engine, request(max_tokens=1, stop=("\ufffd",)))
     assert answers.text("r") == ""
     assert answers.finish("r").reason == "stop"
@@ -164,7 +165,7 @@ def test_logprobs_are_of_the_model_and_parallel_to_tokens() -> None:
         (request(prompt=[-1]), "prompt holds token id -1"),
         (request(prompt=[1] * 64), "no room"),
         (request(prompt=[1] * 60, max_tokens=5), "together"),
-        (request(max_tokens=0), "max_tokens is 0"),
+        (request(max_tokens=-1), "max_tokens is -1"),
         (request(logit_bias={VOCAB: 1.0}), "logit_bias"),
         (request(stop_token_ids=(VOCAB,)), "stop_token_ids"),
         (request(temperature=math.nan), "temperature"),

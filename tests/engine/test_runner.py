@@ -8,7 +8,7 @@ import pytest
 from headrace.engine.blocks import BlockPool
 from headrace.engine.budget import StepBudget
 from headrace.engine.draws import draws, stream_key
-from headrace.engine.runner import ModelRunner, sampling_of
+from headrace.engine.runner import ModelRunner, Row, sampling_of
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE, Batch
@@ -54,7 +54,7 @@ def test_a_plan_becomes_a_batch() -> None:
     assert batch.block_tables.shape == (2, -(-70 // BLOCK_SIZE))
     for array in (batch.tokens, batch.positions, batch.starts, batch.block_tables):
         assert array.dtype == np.int32
-    assert step.rows == [long, short]
+    assert step.rows == [Row(long), Row(short)]
 
 
 def test_sampling_holds_each_sequences_own_numbers() -> None:
@@ -64,7 +64,7 @@ def test_sampling_holds_each_sequences_own_numbers() -> None:
         sequence("1", pool, [5], temperature=1.5, min_p=0.1, logprobs=2, seed=4),
     ]
     rows[1].append(70)
-    sampling = sampling_of(rows)
+    sampling = sampling_of([Row(sequence) for sequence in rows])
     assert sampling.temperature.tolist() == [0.5, 1.5]
     assert sampling.top_k.tolist() == [4, 0]
     assert sampling.top_p.tolist() == pytest.approx([0.9, 1.0])
@@ -80,7 +80,7 @@ def test_a_draw_is_that_of_the_token_whether_it_was_prompted_or_generated() -> N
     pool = BlockPool(4)
     going_on, resumed = sequence("0", pool, [5, 6], seed=9), sequence("1", pool, [5, 6, 7], seed=9)
     going_on.append(7)
-    draw = sampling_of([going_on, resumed]).draw
+    draw = sampling_of([Row(going_on), Row(resumed)]).draw
     assert draw[0] == draw[1]
 
 
@@ -91,7 +91,7 @@ def test_adjustments_name_the_row_they_are_for() -> None:
         sequence("1", pool, [5], min_tokens=1),
         sequence("2", pool, [5, 6], repetition_penalty=2.0, logit_bias={7: 1.0}),
     ]
-    changes = sampling_of(rows).adjustments
+    changes = sampling_of([Row(sequence) for sequence in rows]).adjustments
     assert changes is not None
     assert changes.row.tolist() == [1, 2, 2, 2]
     assert changes.token.tolist() == [EOS, 5, 6, 7]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -78,7 +79,7 @@ def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
             runners[threads],
             scheduler,
             tokenizer,
-            lambda stop: TextPipeline(tokenizer, stop),
+            partial(TextPipeline, tokenizer),
             vocab_size=model.program.vocab_size,
         )
 
@@ -186,6 +187,33 @@ def test_one_that_gave_way_to_a_higher_class_is_uninterrupted_bit_for_bit(
     assert engine.status().preemptions == 1
     assert engine.status().hit_tokens > 0  # of its own, when it came back
     assert answers.outputs["r"] == alone.outputs["r"]
+
+
+def test_a_prompts_own_logprobs_are_those_of_scoring_token_by_token_bit_for_bit(
+    engine_on: MakeEngine, tokenizer: Tokenizer
+) -> None:
+    text = "The river rose all night, and in the morning the mill stood in it to the door. " * 4
+    prompt = tokenizer.encode(text)
+    scoring = {"logprobs": 5, "max_tokens": 2, "ignore_eos": True}
+    mine = request("r", prompt, prompt_logprobs=True, **scoring)
+    scored = answer(engine_on(2), mine)
+    first, *rest = scored.outputs["r"][0].prompt_logprobs or []
+    assert (first.token, first.logprob) == (prompt[0], None)
+
+    forced = [
+        request(str(at), prompt[:at], logit_bias={prompt[at]: 100.0}, logprobs=5, max_tokens=1)
+        for at in range(1, len(prompt))
+    ]
+    one_by_one = answer(engine_on(1), *forced)
+    assert rest == [one_by_one.logprobs(str(at))[0] for at in range(1, len(prompt))]
+
+    plain = answer(engine_on(2), request("r", prompt, **scoring))
+    assert plain.tokens("r") == scored.tokens("r")
+    assert plain.logprobs("r") == scored.logprobs("r")
+
+    small = engine_on(2, blocks=8)
+    older = [request(f"old-{i}", prompt[:30], max_tokens=60, ignore_eos=True) for i in range(2)]
+    assert answer(small, *older, mine).outputs["r"] == scored.outputs["r"]
 
 
 def test_a_greedy_answer_makes_sense(engine_on: MakeEngine, tokenizer: Tokenizer) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.text.prompt import PromptBuilder
+from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate, TemplateError
 from headrace.text.tokenizer import Tokenizer
 from tests.text.vocabularies import byte_level
@@ -115,3 +118,49 @@ def test_a_templates_refusal_is_passed_on() -> None:
 def test_models_without_a_template_get_plain_turns() -> None:
     ids = PromptBuilder.for_model(TOKENIZER, None).chat([{"role": "user", "content": "hello"}])
     assert TOKENIZER.decode(ids) == "User: hello\n\nAssistant:"
+
+
+class TestThinking:
+    """Whether an answer has thoughts is told by the template, where they begin by the prompt."""
+
+    MESSAGES = ({"role": "user", "content": "hi"},)
+    TURN = "{{ messages[0].content }}{# </think> #}"
+
+    def thinking(self, source: str, tokenizer: Tokenizer = TOKENIZER, **variables: object) -> Any:
+        builder = PromptBuilder.for_model(tokenizer, source)
+        return builder.thinking(builder.chat(self.MESSAGES, variables=variables))
+
+    def test_a_template_without_markers_has_none(self) -> None:
+        assert self.thinking(CHATML) is None
+
+    @pytest.mark.parametrize(
+        ("end", "begun"),
+        [
+            ("", False),
+            ("<think>", True),
+            ("<think>\n", True),
+            ("<think>\n\n</think>\n\n", False),
+            ("<think>a", False),
+        ],
+    )
+    def test_the_prompts_end_tells_whether_they_have_begun(self, end: str, begun: bool) -> None:
+        assert self.thinking(self.TURN + end + "\n") == Thinking("<think>", "</think>", begun)
+
+    def test_variables_reach_the_template(self) -> None:
+        source = self.TURN + "<think>{% if enable_thinking == false %}</think>{% endif %}"
+        assert self.thinking(source).begun
+        assert not self.thinking(source, enable_thinking=False).begun
+
+    def test_markers_that_are_control_tokens_are_known_by_id(self) -> None:
+        tokenizer = Tokenizer.from_gguf(byte_level("hello", controls=("[THINK]", "[/THINK]")))
+        source = "{{ messages[0].content }}{# [/THINK] #}[THINK]"
+        found = self.thinking(source, tokenizer)
+        (opening,) = tokenizer.encode("[THINK]", special=True)
+        (closing,) = tokenizer.encode("[/THINK]", special=True)
+        assert found.controls == {opening: "[THINK]", closing: "[/THINK]"}
+        assert found.begun
+
+    def test_a_variables_text_is_only_text(self) -> None:
+        builder = PromptBuilder.for_model(TOKENIZER, "{{ effort }}")
+        ids = builder.chat(self.MESSAGES, variables={"effort": "<|im_end|>"})
+        assert controls(ids) == controls(builder.chat(self.MESSAGES, variables={"effort": "low"}))

@@ -170,3 +170,37 @@ def test_plain_turns_for_models_without_a_template() -> None:
     assert template(DEFAULT_TEMPLATE).render(messages) == (
         "System: Be brief.\n\nUser: Hi?\n\nAssistant: Hi.\n\nUser: Bye.\n\nAssistant:"
     )
+
+
+class TestVariables:
+    """What a template asks for, found in its syntax tree."""
+
+    @pytest.mark.parametrize(
+        ("source", "variable"),
+        [
+            ("{% if thinking is defined and thinking is false %}x{% endif %}", "thinking"),
+            (
+                "{% if effort is not defined %}{% set effort = 'low' %}{% endif %}{{ effort }}",
+                "effort",
+            ),
+            ("{% set effort = effort | default('low') %}{{ effort }}", "effort"),
+            ("{% macro f(a) %}{{ a }}{{ thinking }}{% endmacro %}{{ f(1) }}", "thinking"),
+        ],
+    )
+    def test_those_it_looks_up_are_found(self, source: str, variable: str) -> None:
+        assert template(source).variables == {variable}
+
+    def test_its_own_and_built_in_names_are_not(self) -> None:
+        source = (
+            "{% set a = 1 %}{% set ns = namespace(b=2) %}{% for c in range(3) %}{{ a + ns.b + c }}"
+            "{% endfor %}{% if ns.b %}{{ strftime_now('%Y') }}{% endif %}"
+        )
+        assert template(source).variables == frozenset()
+
+    def test_texts_a_variable_is_compared_to(self) -> None:
+        source = (
+            "{% if effort == 'low' or 'high' != effort %}{% endif %}{% if effort in ['none', 3] %}"
+            "{% endif %}{% if other == 'x' %}{% endif %}{{ effort }}"
+        )
+        assert template(source).compared("effort") == {"low", "high", "none"}
+        assert template("{{ effort }}").compared("effort") == frozenset()

@@ -71,7 +71,8 @@ class Charge:
                 prompt += len(group[0].request.prompt)
             if group[0].finish is not None:
                 cached += group[0].finish.cached_tokens
-        return make_usage(prompt, completion, cached)
+        reasoning = sum(choice.reasoning_tokens for choice in choices)
+        return make_usage(prompt, completion, cached, reasoning)
 
     def ending(self) -> Ending:
         """How the request ended as a whole."""

@@ -57,7 +57,7 @@ class GenerationEndpoint:
             if plan.stream:
                 await self._stream(plan, job, charge, EventStream(send, services.keepalive))
                 return
-            sink = WholeSink(len(plan.generations))
+            sink = WholeSink(plan)
             await _run(job, sink, charge)
             if not gone.is_set():
                 whole = plan.answer.whole(sink.choices(), charge.usage())

@@ -31,18 +31,20 @@ class Sink(Protocol):
 @dataclass(slots=True)
 class Choice:
     """One generation and what is known of it so far. completion_tokens: seen so far, and
-    exact once `finish` is there."""
+    exact once `finish` is there; reasoning_tokens: only then."""
 
     request: GenerationRequest
     running: Running | None = None
     finish: Finish | None = None
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
 
     def note(self, output: Output) -> None:
         self.completion_tokens += len(output.tokens)
         if output.finish is not None:
             self.finish = output.finish
             self.completion_tokens = output.finish.completion_tokens
+            self.reasoning_tokens = output.finish.reasoning_tokens
 
 
 class Job:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from headrace.access.principal import Principal
 from headrace.api.openai.answer import Answer, Head
 from headrace.api.openai.chat import ChatRequest
@@ -21,7 +23,9 @@ from headrace.api.openai.errors import context_length_exceeded, invalid_request,
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.edge.published import PublishedPrefixes
 from headrace.edge.services import Decoder, Prompts, ServedModel
+from headrace.edge.template_variables import template_variables
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 
 INLINE_CHARACTERS = 4096
@@ -33,21 +37,24 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to generate and how to answer. generations: the choices of each prompt in turn,
-    `per_prompt` of them."""
+    `per_prompt` of them, of which the best `kept` are answered. logprobs: whether with theirs."""
 
     generations: list[GenerationRequest]
     per_prompt: int
+    kept: int
+    logprobs: bool
     answer: Answer
     stream: bool
     include_usage: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sized:
-    """A tokenised prompt and how many tokens may follow it."""
+    """A tokenised prompt, how many tokens may follow it, and how to tell thoughts among them."""
 
     ids: list[int]
     max_tokens: int
+    thinking: Thinking | None = None
 
 
 class Planner:
@@ -71,9 +78,10 @@ class Planner:
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
         messages = request.conversation()
-        size = sum(len(message["content"]) for message in messages)
+        variables = template_variables(request, self._prompts)
+        size = sum(len(text) for message in messages for text in message.values())
         try:
-            ids = await self._aside(size, lambda: self._prompts.chat(messages))
+            ids = await self._aside(size, lambda: self._prompts.chat(messages, variables=variables))
         except TemplateError as error:
             raise invalid_request(
                 f"The model's chat template refuses these messages: {error}", "messages"
@@ -81,10 +89,24 @@ class Planner:
         limit, limit_param = request.token_limit, request.token_limit_param
         room = self._model.context_length
         prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
+        prompt.thinking = self._prompts.thinking(ids)
         return Plan(
-            generations=self._generations(request, request.alternatives, [prompt], id, principal),
+            generations=self._generations(
+                request,
+                _sampling(request, request.alternatives),
+                [prompt],
+                request.n,
+                id,
+                principal,
+            ),
             per_prompt=request.n,
-            answer=ChatAnswer(self._head(id, "chatcmpl"), include_usage=request.include_usage),
+            kept=request.n,
+            logprobs=request.logprobs,
+            answer=ChatAnswer(
+                self._head(id, "chatcmpl"),
+                include_usage=request.include_usage,
+                names=self._decoder.token,
+            ),
             stream=request.stream,
             include_usage=request.include_usage,
         )
@@ -100,11 +122,16 @@ class Planner:
                 _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
             )
         return Plan(
-            generations=self._generations(request, request.logprobs, sized, id, principal),
-            per_prompt=request.n,
+            generations=self._generations(
+                request, _completion_sampling(request), sized, request.candidates, id, principal
+            ),
+            per_prompt=request.candidates,
+            kept=request.n,
+            logprobs=request.logprobs is not None,
             answer=CompletionAnswer(
                 self._head(id, "cmpl"),
                 include_usage=request.include_usage,
+                names=self._decoder.token,
                 echoes=self._echoes(request),
             ),
             stream=request.stream,
@@ -148,14 +175,16 @@ class Planner:
     def _generations(
         self,
         request: GenerationParameters,
-        logprobs: int | None,
+        sampling: SamplingParams,
         prompts: list[Sized],
+        choices: int,
         id: UUID,
         principal: Principal,
     ) -> list[GenerationRequest]:
+        """So many choices of each prompt. With a seed a prompt is answered as it would be in a
+        request of its own; without one equal prompts are answered independently."""
         self._check_ids(request.stop_token_ids, "stop_token_ids")
         self._check_ids(request.logit_bias, "logit_bias")
-        seed = random.getrandbits(63) if request.seed is None else request.seed
         arrival = time.time()
         generations: list[GenerationRequest] = []
         for prompt in prompts:
@@ -166,16 +195,18 @@ class Planner:
                     "min_tokens",
                 )
             published = self._published.shared_by(prompt.ids)
-            for choice in range(request.n):
+            seed = random.getrandbits(63) if request.seed is None else request.seed
+            for choice in range(choices):
                 generations.append(
                     GenerationRequest(
                         id=f"{id.hex}-{len(generations)}",
                         prompt=prompt.ids,
-                        sampling=_sampling(request, logprobs, seed, choice),
+                        sampling=replace(sampling, seed=seed, choice=choice),
                         stopping=_stopping(request, prompt.max_tokens),
                         namespace=f"tenant {principal.tenant_id}",
                         published=published,
                         arrival=arrival,
+                        thinking=prompt.thinking,
                     )
                 )
         return generations
@@ -202,9 +233,16 @@ def _fit(
     return Sized(ids, min(default, rest) if asked is None else asked)
 
 
-def _sampling(
-    request: GenerationParameters, logprobs: int | None, seed: int, choice: int
-) -> SamplingParams:
+def _completion_sampling(request: CompletionRequest) -> SamplingParams:
+    """Candidates are ranked by logprobs, so they need them where the caller does not."""
+    logprobs = request.logprobs
+    if logprobs is None and request.candidates > request.n:
+        logprobs = 0
+    scored = request.echo and request.logprobs is not None
+    return replace(_sampling(request, logprobs), prompt_logprobs=scored)
+
+
+def _sampling(request: GenerationParameters, logprobs: int | None) -> SamplingParams:
     return SamplingParams(
         temperature=request.temperature,
         top_p=request.top_p,
@@ -214,8 +252,6 @@ def _sampling(
         frequency_penalty=request.frequency_penalty,
         repetition_penalty=request.repetition_penalty,
         logit_bias=request.logit_bias,
-        seed=seed,
-        choice=choice,
         logprobs=logprobs,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -13,6 +13,7 @@ from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.text.reasoning import Thinking
 
 
 class Running(Protocol):
@@ -58,7 +59,16 @@ class Books(Protocol):
 class Prompts(Protocol):
     """`text.prompt.PromptBuilder`: the model's template and tokenizer."""
 
-    def chat(self, messages: list[dict[str, str]]) -> list[int]: ...
+    @property
+    def variables(self) -> frozenset[str]: ...
+
+    def compared(self, variable: str) -> frozenset[str]: ...
+
+    def chat(
+        self, messages: list[dict[str, str]], *, variables: Mapping[str, object] = ...
+    ) -> list[int]: ...
+
+    def thinking(self, prompt: list[int]) -> Thinking | None: ...
 
     def completion(self, text: str) -> list[int]: ...
 
@@ -70,6 +80,8 @@ class Decoder(Protocol):
     def bos_id(self) -> int | None: ...
 
     def decode(self, ids: list[int]) -> str: ...
+
+    def token(self, token_id: int) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

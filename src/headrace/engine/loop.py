@@ -45,12 +45,14 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A token that a sequence took in the last step, before it became text."""
+    """A token that a sequence took in the last step, before it became text. first: of those that
+    it generated."""
 
     sequence: Sequence
     token: int
     logprob: TokenLogprob | None
     ending: Ending | None
+    first: bool
 
 
 class Engine:
@@ -97,12 +99,15 @@ class Engine:
             raise ValueError(f"request {request.id!r} is alive already")
         refusal = self._refusal(request)
         if refusal is not None:
-            ending = Ending("error", error=refusal)
-            finish = _finish(request, ending, generated=0, cached=0)
+            finish = _finish(request, Ending("error", error=refusal))
             self._outputs.append(Output(id=request.id, finish=finish))
             return
-        text = self._text_streams(request.stopping.stop)
+        text = self._text_streams(request.stopping.stop, request.thinking)
         sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
+        if request.sampling.prompt_logprobs:
+            first = request.prompt[0]
+            piece = self._vocabulary.piece(first)
+            sequence.prompt_logprobs.append(TokenLogprob(first, None, piece, []))
         self._live[request.id] = sequence
         self._scheduler.add(sequence)
 
@@ -157,7 +162,8 @@ class Engine:
             self._fail(step, [share.sequence for share in step.plan.shares], str(error))
             return []
         self._scheduler.budget.observe(step.plan.load, self._clock() - self._launched)
-        self._fail(step, [step.rows[row] for row in result.broken], "its logits are not finite")
+        broken = [step.rows[row].sequence for row in result.broken]
+        self._fail(step, broken, "its logits are not finite")
         return self._take_tokens(result)
 
     def _fail(self, step: Step, faulty: list[Sequence], fault: str) -> None:
@@ -172,14 +178,22 @@ class Engine:
         sampled = result.sampled
         drawn = []
         for row, token in enumerate(sampled.tokens.tolist()):
-            sequence = result.step.rows[row]
+            sequence = result.step.rows[row].sequence
             if sequence.ended:
                 continue  # cancelled, failed, or its stop text was found while the step ran
+            if result.step.rows[row].scores is not None:
+                sequence.prompt_logprobs.append(self._logprob(sampled, row))
+                continue
+            if sequence.request.stopping.max_tokens == 0:
+                self._end(sequence, Ending("length"))
+                continue
             sequence.append(token)
             ending = _ending_by_count_or_id(sequence, token)
             if ending is not None:
                 self._retire(sequence)
-            drawn.append(Drawn(sequence, token, self._logprob(sequence, sampled, row), ending))
+            wanted = sequence.request.sampling.logprobs is not None
+            logprob = self._logprob(sampled, row) if wanted else None
+            drawn.append(Drawn(sequence, token, logprob, ending, first=sequence.generated == 1))
         self._generated += len(drawn)
         return drawn
 
@@ -204,14 +218,14 @@ class Engine:
         return Output(
             id=sequence.request.id,
             text=text,
+            reasoning=stream.take_reasoning(),
             tokens=[item.token],
             logprobs=None if item.logprob is None else [item.logprob],
+            prompt_logprobs=_prompt_logprobs(sequence) if item.first else None,
             finish=None if ending is None else _finish_of(sequence, ending),
         )
 
-    def _logprob(self, sequence: Sequence, sampled: Sampled, row: int) -> TokenLogprob | None:
-        if sequence.request.sampling.logprobs is None:
-            return None
+    def _logprob(self, sampled: Sampled, row: int) -> TokenLogprob:
         piece = self._vocabulary.piece
         token = int(sampled.tokens[row])
         ids, values = sampled.top_ids[row].tolist(), sampled.top_logprobs[row].tolist()
@@ -232,15 +246,17 @@ class Engine:
         """End a sequence outside the flow of its tokens."""
         self._retire(sequence)
         finish = _finish_of(sequence, ending)
-        self._outputs.append(Output(id=sequence.request.id, finish=finish))
+        scored = _prompt_logprobs(sequence) if ending.reason == "length" else None
+        output = Output(id=sequence.request.id, prompt_logprobs=scored, finish=finish)
+        self._outputs.append(output)
 
     def _refusal(self, request: GenerationRequest) -> str | None:
         """Why a request can never run; None if it can. The edge has asked the same before."""
         stopping, size = request.stopping, self._vocab_size
         if not request.prompt:
             return "the prompt is empty"
-        if stopping.max_tokens < 1:
-            return f"max_tokens is {stopping.max_tokens}, it must be at least 1"
+        if stopping.max_tokens < 0:
+            return f"max_tokens is {stopping.max_tokens}, it must not be negative"
         for name, ids in (
             ("prompt", request.prompt),
             ("logit_bias", request.sampling.logit_bias),
@@ -275,6 +291,8 @@ def _sampling_fault(params: SamplingParams) -> str | None:
         return f"repetition_penalty is {params.repetition_penalty}, it must be positive"
     if not all(map(math.isfinite, params.logit_bias.values())):
         return "logit_bias must be finite"
+    if params.prompt_logprobs and params.logprobs is None:
+        return "prompt_logprobs needs logprobs"
     for name, value in (("top_k", params.top_k), ("logprobs", params.logprobs or 0)):
         if not 0 <= value < 2**31:
             return f"{name} is {value}, it must be a number from 0 to {2**31 - 1}"
@@ -292,18 +310,34 @@ def _ending_by_count_or_id(sequence: Sequence, token: int) -> Ending | None:
     return None
 
 
+def _prompt_logprobs(sequence: Sequence) -> list[TokenLogprob] | None:
+    return sequence.prompt_logprobs if sequence.request.sampling.prompt_logprobs else None
+
+
 def _finish_of(sequence: Sequence, ending: Ending) -> Finish:
     return _finish(
-        sequence.request, ending, generated=sequence.generated, cached=sequence.cached_tokens
+        sequence.request,
+        ending,
+        generated=sequence.generated,
+        cached=sequence.cached_tokens,
+        reasoning=sequence.text.reasoning_tokens,
     )
 
 
-def _finish(request: GenerationRequest, ending: Ending, *, generated: int, cached: int) -> Finish:
+def _finish(
+    request: GenerationRequest,
+    ending: Ending,
+    *,
+    generated: int = 0,
+    cached: int = 0,
+    reasoning: int = 0,
+) -> Finish:
     return Finish(
         reason=ending.reason,
         prompt_tokens=len(request.prompt),
         completion_tokens=generated,
         cached_tokens=cached,
+        reasoning_tokens=reasoning,
         matched=ending.matched,
         error=ending.error,
     )

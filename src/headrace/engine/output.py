@@ -10,13 +10,14 @@ FinishReason = Literal["stop", "length", "cancelled", "error"]
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
-    """A generated token with its log-probability and the most likely alternatives.
+    """A token with its log-probability and the most likely alternatives.
 
-    piece: the token's own bytes (may be part of a character). top: (id, logprob, piece).
+    logprob: None for the first token of a prompt, which nothing predicted. piece:
+    the token's own bytes (may be part of a character). top: (id, logprob, piece).
     """
 
     token: int
-    logprob: float
+    logprob: float | None
     piece: bytes
     top: list[tuple[int, float, bytes]]
 
@@ -25,15 +26,17 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     """How a generation ended, and what it cost.
 
     completion_tokens counts every token that was generated for the caller, the one that
-    ended it included (end-of-sequence or the last of a stop text). cached_tokens: the part of
-    the prompt that came from the prefix cache. matched: the stop text or stop id that ended it.
-    error: a sentence for the caller if reason is "error".
+    ended it included (end-of-sequence or the last of a stop text); reasoning_tokens of them were
+    spent on thoughts. cached_tokens: the part of the prompt that came from the prefix cache.
+    matched: the stop text or stop id that ended it. error: a sentence for the caller if reason
+    is "error".
     """
 
     reason: FinishReason
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int = 0
+    reasoning_tokens: int = 0
     matched: str | int | None = None
     error: str | None = None
 
@@ -41,12 +44,16 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
 class Output(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of one request since its last Output. The last one carries `finish`.
 
-    text: finished characters only, stop texts removed. tokens: ids generated (they may run
+    text: finished characters only, stop texts removed. reasoning: thoughts, which all come before
+    the text. tokens: ids generated (they may run
     ahead of text that is held back). logprobs: parallel to tokens, when asked for.
+    prompt_logprobs: of all the prompt's tokens, once, before anything generated, when asked for.
     """
 
     id: str
     text: str = ""
+    reasoning: str = ""
     tokens: list[int] = []
     logprobs: list[TokenLogprob] | None = None
+    prompt_logprobs: list[TokenLogprob] | None = None
     finish: Finish | None = None

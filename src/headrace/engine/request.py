@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.text.reasoning import Thinking
+
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are drawn. The edge has validated the ranges.
@@ -11,6 +13,7 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     temperature 0 is greedy. top_k 0 and top_p 1 cut nothing. seed and choice key the
     counter-based draws: (seed, choice, position) -> number, whatever runs beside.
     logprobs: None for none, else how many alternatives to report beside each token.
+    prompt_logprobs: report them for the prompt's tokens too; only with logprobs.
     """
 
     temperature: float = 1.0
@@ -24,10 +27,11 @@ class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     choice: int = 0
     logprobs: int | None = None
+    prompt_logprobs: bool = False
 
 
 class StopConditions(msgspec.Struct, frozen=True, kw_only=True):
-    """When a generation ends. max_tokens >= 1 counts generated tokens.
+    """When a generation ends. max_tokens counts generated tokens; 0 only reads the prompt.
 
     stop: texts that end it and are not part of the output. stop_token_ids: ids that end it,
     beside the model's own end-of-sequence ids, which ignore_eos switches off. Nothing but
@@ -47,7 +51,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: unique among live requests. prompt: token ids, at least one. namespace: only requests of
     the same one share cached prefixes; made by the edge from the tenant. published: so many of
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
-    cache runs out, a lower one gives way first. arrival: unix seconds.
+    cache runs out, a lower one gives way first. arrival: unix seconds. thinking: how thoughts
+    are told apart from the answer; None if there are none.
     """
 
     id: str
@@ -58,3 +63,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     published: int = 0
     priority: int = 0
     arrival: float = 0.0
+    thinking: Thinking | None = None

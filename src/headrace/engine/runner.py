@@ -13,13 +13,31 @@ from headrace.engine.scheduler import Plan
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import Adjustments, Batch, Executable, NonFiniteLogits, Sampled, Sampling
 
+FORCED = 1e38
+"""Added to a logit, it makes its token the one that is drawn: beyond any logit, and finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Logits of a sequence: they score its prompt token at the index `scores`, or, if that is
+    None, its next token is drawn from them."""
+
+    sequence: Sequence
+    scores: int | None = None
+
+    @property
+    def target(self) -> int:
+        """The prompt token that it scores."""
+        assert self.scores is not None
+        return self.sequence.tokens[self.scores]
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A launched plan. rows: the sequence of each logits row. fault: why it did not start."""
+    """A launched plan. rows: what each logits row is for. fault: why it did not start."""
 
     plan: Plan
-    rows: list[Sequence]
+    rows: list[Row]
     sampling: Sampling
     fault: Exception | None = None
 
@@ -54,7 +72,7 @@ class ModelRunner:
             self._executable.launch(self._batch(plan))
         except Exception as error:
             fault = error
-        rows = [share.sequence for share in plan.shares if share.samples]
+        rows = rows_of(plan)
         return Step(plan, rows, sampling_of(rows), fault)
 
     def sample(self, step: Step) -> StepResult:
@@ -78,6 +96,7 @@ class ModelRunner:
             tokens += sequence.tokens[first:last]
             positions += range(first, last)
             starts.append(len(tokens))
+            logit_rows += [starts[-2] + at - 1 - first for at in sequence.scored_by(share.count)]
             if share.samples:
                 logit_rows.append(len(tokens) - 1)
             used = blocks_for(last)
@@ -96,14 +115,30 @@ class ModelRunner:
         )
 
 
-def sampling_of(rows: list[Sequence]) -> Sampling:
-    """How the next token of each sequence is drawn. A draw's position is the token's own in
-    the sequence, prompt included, so that a generation resumed from its tokens draws alike."""
-    params = [sequence.request.sampling for sequence in rows]
-    keys = np.array([sequence.draw_key for sequence in rows], np.uint64)
-    positions = np.array([sequence.wanted for sequence in rows], np.uint64)
+def rows_of(plan: Plan) -> list[Row]:
+    """The rows of logits that a plan wants, in the order of its tokens."""
+    rows = []
+    for share in plan.shares:
+        rows += [Row(share.sequence, at) for at in share.sequence.scored_by(share.count)]
+        if share.samples:
+            rows.append(Row(share.sequence))
+    return rows
+
+
+def sampling_of(rows: list[Row]) -> Sampling:
+    """How the next token of each sequence is drawn, and of rows that score a prompt how that
+    token is: the sampler reports the logprob of what it draws, so it is made to draw it.
+
+    A draw's position is the token's own in the sequence, prompt included, so that a generation
+    resumed from its tokens draws alike."""
+    params = [row.sequence.request.sampling for row in rows]
+    keys = np.array([row.sequence.draw_key for row in rows], np.uint64)
+    positions = np.array([row.sequence.wanted for row in rows], np.uint64)
+    temperatures = [
+        p.temperature if row.scores is None else 0.0 for row, p in zip(rows, params, strict=True)
+    ]
     return Sampling(
-        temperature=np.array([p.temperature for p in params], np.float32),
+        temperature=np.array(temperatures, np.float32),
         top_k=np.array([p.top_k for p in params], np.int32),
         top_p=np.array([p.top_p for p in params], np.float32),
         min_p=np.array([p.min_p for p in params], np.float32),
@@ -113,15 +148,20 @@ def sampling_of(rows: list[Sequence]) -> Sampling:
     )
 
 
-def _adjustments(rows: list[Sequence]) -> Adjustments | None:
+def _adjustments(rows: list[Row]) -> Adjustments | None:
     row: list[NDArray[np.int32]] = []
     token: list[NDArray[np.int32]] = []
     divide: list[NDArray[np.float32]] = []
     add: list[NDArray[np.float32]] = []
-    for r, sequence in enumerate(rows):
-        if sequence.adjuster is None:
+    for r, wanted in enumerate(rows):
+        adjuster = wanted.sequence.adjuster
+        if wanted.scores is not None:
+            entries = [_forced(wanted.target)]
+        elif adjuster is not None:
+            entries = adjuster.entries()
+        else:
             continue
-        for tokens, divisors, addends in sequence.adjuster.entries():
+        for tokens, divisors, addends in entries:
             row.append(np.full(len(tokens), r, np.int32))
             token.append(tokens)
             divide.append(divisors)
@@ -131,3 +171,8 @@ def _adjustments(rows: list[Sequence]) -> Adjustments | None:
     return Adjustments(
         np.concatenate(row), np.concatenate(token), np.concatenate(divide), np.concatenate(add)
     )
+
+
+def _forced(token: int) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+    """An entry by which nothing but this token is drawn."""
+    return np.array([token], np.int32), np.ones(1, np.float32), np.full(1, FORCED, np.float32)

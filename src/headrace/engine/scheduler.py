@@ -2,7 +2,9 @@
 
 Each step lets every sequence catch up with its tokens inside one token budget: first those
 that want one token (decode), so that no prompt ever delays them, then prompts, in chunks, in
-the order of their admission. How large the chunks are is up to `engine.budget`.
+the order of their admission. How large the chunks are is up to `engine.budget`. A prompt whose
+own tokens are to be scored takes a row of logits a token; a step has max_sequences of them,
+which bounds its chunk.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
@@ -62,14 +64,17 @@ class Share:
 
 @dataclass(slots=True)
 class Plan:
-    """One step: whose tokens are computed, and how much that is."""
+    """One step: whose tokens are computed, and how much that is. rows: logits wanted."""
 
     shares: list[Share] = field(default_factory=list)
     load: Load = field(default_factory=Load)
+    rows: int = 0
 
     def add(self, sequence: Sequence, count: int) -> None:
-        self.shares.append(Share(sequence, count, samples=count == sequence.pending))
+        samples = count == sequence.pending
+        self.shares.append(Share(sequence, count, samples))
         self.load.add(count, sequence.computed)
+        self.rows += len(sequence.scored_by(count)) + samples
 
 
 class Scheduler:
@@ -144,12 +149,14 @@ class Scheduler:
     def _add_prompts(self, plan: Plan) -> None:
         prompts = self._prompts()
         claimed: set[bytes] = set()
-        while plan.load.tokens < self.budget.max_tokens:
+        while plan.load.tokens < self.budget.max_tokens and plan.rows < self._max_sequences:
             prompt = next(prompts, None)
             if prompt is None:
                 break
             self._adopt(prompt, self._hits(prompt))
             count = min(prompt.pending, self.budget.room(plan.load, prompt.computed))
+            if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
+                count = min(count, self._max_sequences - plan.rows)
             if not count:
                 break
             keys = self._keys(prompt, count)

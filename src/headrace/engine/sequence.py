@@ -9,7 +9,9 @@ from headrace.engine.adjust import adjuster_for
 from headrace.engine.blocks import BlockPool, BlockTable
 from headrace.engine.chain import HashChain
 from headrace.engine.draws import stream_key
+from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
+from headrace.text.reasoning import Thinking
 
 
 class TextStream(Protocol):
@@ -28,11 +30,20 @@ class TextStream(Protocol):
         """What was still held back."""
         ...
 
+    @property
+    def reasoning_tokens(self) -> int:
+        """Tokens that were spent on thoughts."""
+        ...
+
+    def take_reasoning(self) -> str:
+        """Thoughts that became certain since the last call."""
+        ...
+
 
 class TextStreams(Protocol):
-    """Makes a TextStream that ends at any of the stop texts."""
+    """Makes a TextStream that ends at any of the stop texts, with thoughts set apart."""
 
-    def __call__(self, stop: Items[str]) -> TextStream: ...
+    def __call__(self, stop: Items[str], thinking: Thinking | None) -> TextStream: ...
 
 
 class Sequence:
@@ -47,6 +58,9 @@ class Sequence:
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. in_flight: the step that runs now reads and writes its blocks. ended: no further token
     counts.
+
+    prompt_logprobs: those known so far, of the prompt's first tokens in order. `unscored` is how
+    many are known or not wanted: the first prompt token whose logprob a step has yet to give.
     """
 
     __slots__ = (
@@ -60,6 +74,7 @@ class Sequence:
         "ending_ids",
         "in_flight",
         "prompt_length",
+        "prompt_logprobs",
         "request",
         "reserved",
         "table",
@@ -89,6 +104,7 @@ class Sequence:
         )
         self.draw_key = stream_key(sampling.seed, sampling.choice)
         self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, stopping.min_tokens)
+        self.prompt_logprobs: list[TokenLogprob] = []
         self.reserved = False
         self.in_flight = False
         self.ended = False
@@ -105,6 +121,8 @@ class Sequence:
     @property
     def reusable(self) -> int:
         """How many of its first tokens may come from a cache: those whose logits nobody wants."""
+        if self.unscored < self.prompt_length:
+            return max(self.unscored - 1, 0)
         return len(self.tokens) - 1
 
     @property
@@ -115,7 +133,19 @@ class Sequence:
     def most_computed(self) -> int:
         """Most tokens that will ever have keys and values; the last generated one never needs
         them."""
-        return self.prompt_length + self.request.stopping.max_tokens - 1
+        return self.prompt_length + max(self.request.stopping.max_tokens - 1, 0)
+
+    @property
+    def unscored(self) -> int:
+        if self.request.sampling.prompt_logprobs:
+            return len(self.prompt_logprobs)
+        return self.prompt_length
+
+    def scored_by(self, count: int) -> range:
+        """Prompt tokens that the next `count` tokens' logits score: each scores the one after
+        it. Those scored before a preemption are not scored again."""
+        last = min(self.computed + count + 1, self.prompt_length)
+        return range(max(self.unscored, self.computed + 1), last)
 
     def append(self, token: int) -> None:
         """Take a generated token."""

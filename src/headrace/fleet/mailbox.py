@@ -22,8 +22,10 @@ class Mailbox:
         self._prompt_tokens = len(request.prompt)
         self._completion_tokens = 0
         self._texts: list[str] = []
+        self._thoughts: list[str] = []
         self._tokens: list[int] = []
         self._logprobs: list[TokenLogprob] = []
+        self._prompt_logprobs: list[TokenLogprob] | None = None
         self._filled = asyncio.Event()
         self._drained = False
 
@@ -33,8 +35,10 @@ class Mailbox:
             return False
         if output.text:
             self._texts.append(output.text)
+        self._thoughts.append(output.reasoning)
         self._tokens += output.tokens
         self._logprobs += output.logprobs or ()
+        self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
         self._completion_tokens += len(output.tokens)
         self.finish = output.finish
         self._filled.set()
@@ -61,9 +65,12 @@ class Mailbox:
         output = Output(
             id=self.id,
             text="".join(self._texts),
+            reasoning="".join(self._thoughts),
             tokens=self._tokens,
             logprobs=self._logprobs or None,
+            prompt_logprobs=self._prompt_logprobs,
             finish=self.finish,
         )
         self._texts, self._tokens, self._logprobs = [], [], []
+        self._thoughts, self._prompt_logprobs = [], None
         return output

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from headrace.engine.blocks import BlockPool, blocks_for
@@ -59,7 +60,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         runner,
         scheduler,
         tokenizer,
-        lambda stop: TextPipeline(tokenizer, stop),
+        partial(TextPipeline, tokenizer),
         vocab_size=model.program.vocab_size,
     )
     ready = Ready(

@@ -114,6 +114,7 @@ class _Usage(msgspec.Struct):
 
 class _Delta(msgspec.Struct):
     content: str | None = None
+    reasoning_content: str | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -122,7 +123,10 @@ class _Choice(msgspec.Struct):
 
     @property
     def said(self) -> str:
-        return self.text or (self.delta and self.delta.content) or ""
+        """Text, thoughts included."""
+        if self.delta is None:
+            return self.text or ""
+        return (self.delta.reasoning_content or "") + (self.delta.content or "")
 
 
 class _Chunk(msgspec.Struct):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+from headrace.text.reasoning import MARKERS, Thinking
 from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message
 from headrace.text.tokenizer import Tokenizer
 
@@ -25,6 +27,7 @@ class PromptBuilder:
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
         self._tokenizer = tokenizer
         self._template = template
+        self._markers = next((pair for pair in MARKERS if pair[1] in template.source), None)
 
     @classmethod
     def for_model(cls, tokenizer: Tokenizer, template: str | None) -> PromptBuilder:
@@ -41,9 +44,10 @@ class PromptBuilder:
         *,
         add_generation_prompt: bool = True,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        **variables: object,
+        variables: Mapping[str, object] = MappingProxyType({}),
     ) -> list[int]:
-        """Prompt of a conversation, with a BOS where the model wants one.
+        """Prompt of a conversation, with a BOS where the model wants one. variables: what else
+        the template is to look up.
 
         Raises TemplateError if the template refuses the messages.
         """
@@ -54,6 +58,34 @@ class PromptBuilder:
             **self._broken(variables),
         )
         return self._with_bos(self._tokenizer.encode(rendered, special=True, without=_BREAK))
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """What the template looks up (`ChatTemplate.variables`)."""
+        return self._template.variables
+
+    def compared(self, variable: str) -> frozenset[str]:
+        """The texts it compares a variable to (`ChatTemplate.compared`)."""
+        return self._template.compared(variable)
+
+    def thinking(self, prompt: Sequence[int]) -> Thinking | None:
+        """How the answer to a prompt of `chat` tells its thoughts apart; None if the model's
+        template knows of no thoughts."""
+        if self._markers is None:
+            return None
+        opening, closing = self._markers
+        controls = {
+            id: marker
+            for marker in self._markers
+            for start, stop, id in self._tokenizer.controls.scan(marker)
+            if (start, stop) == (0, len(marker))
+        }
+        # The marker and a line break or two, each of at most so many tokens.
+        tail = prompt[-len(opening.encode()) - 4 :]
+        piece = self._tokenizer.piece
+        end = b"".join(controls[id].encode() if id in controls else piece(id) for id in tail)
+        begun = end.rstrip().endswith(opening.encode())
+        return Thinking(opening, closing, begun, controls)
 
     def completion(self, text: str) -> list[int]:
         """Prompt of a bare text, all of it plain, with a BOS where the model wants one."""

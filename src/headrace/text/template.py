@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.runtime import Context
@@ -46,13 +46,32 @@ class ChatTemplate:
     def __init__(self, source: str, *, bos_token: str, eos_token: str) -> None:
         """Raises TemplateError if the source is not a template."""
         self._special = {"bos_token": bos_token, "eos_token": eos_token}
+        self.source = source
         self._knows_developer = "developer" in source
+        environment = _Environment()
         try:
-            self._template = _Environment().from_string(source)
+            self._tree = environment.parse(source)
+            self._template = environment.from_string(self._tree)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"chat template, line {error.lineno}: {error.message}") from error
         except RecursionError as error:
             raise TemplateError("the chat template nests too deeply") from error
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """Names that the template looks up in what it is rendered with."""
+        names = meta.find_undeclared_variables(self._tree)
+        return frozenset(names) - self._template.environment.globals.keys()
+
+    def compared(self, variable: str) -> frozenset[str]:
+        """The texts that the template compares a variable to."""
+        found: set[str] = set()
+        for comparison in self._tree.find_all(nodes.Compare):
+            sides = [comparison.expr, *(operand.expr for operand in comparison.ops)]
+            if any(isinstance(side, nodes.Name) and side.name == variable for side in sides):
+                constants = [const for side in sides for const in _constants(side)]
+                found.update(value for value in constants if isinstance(value, str))
+        return frozenset(found)
 
     def render(
         self,
@@ -109,6 +128,14 @@ class ChatTemplate:
         except Exception as error:  # a template can raise whatever Python can
             raise TemplateError(f"the chat template failed: {error}") from error
         return "".join(pieces)
+
+
+def _constants(node: nodes.Expr) -> list[object]:
+    """The values of a constant, or of a list or tuple of them."""
+    if isinstance(node, nodes.Const):  # jinja2 folds a list of constants into one
+        return list(node.value) if isinstance(node.value, list | tuple) else [node.value]
+    items = node.items if isinstance(node, nodes.List | nodes.Tuple) else []
+    return [item.value for item in items if isinstance(item, nodes.Const)]
 
 
 def _texts(content: object, place: str) -> list[str]:

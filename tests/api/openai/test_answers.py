@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.api.openai.answer import Answer, Choice, Head
 from headrace.api.openai.chat_answer import ChatAnswer
-from headrace.api.openai.completion_answer import CompletionAnswer
+from headrace.api.openai.completion_answer import CompletionAnswer, TextOffsets
 from headrace.api.openai.errors import (
     context_length_exceeded,
     internal_error,
@@ -22,6 +22,7 @@ from headrace.engine.output import TokenLogprob
 
 HEAD = Head(id="x-1", created=17, model="m", fingerprint="fp_1")
 USAGE = make_usage(prompt=5, completion=7, cached=2)
+NAME = {2: "<end>", 3: "<other>"}.__getitem__
 ANSWERS = [ChatAnswer, CompletionAnswer]
 
 
@@ -35,7 +36,7 @@ def parsed(event: bytes) -> Any:
 @pytest.mark.parametrize("kind", ANSWERS)
 @given(text=st.text(), index=st.integers(0, 200))
 def test_any_text_survives_a_chunk(kind: Any, text: str, index: int) -> None:
-    answer: Answer = kind(HEAD, include_usage=False)
+    answer: Answer = kind(HEAD, include_usage=False, names=NAME)
     chunk = parsed(answer.delta(index, text, None))
     (choice,) = chunk["choices"]
     sent = choice["delta"]["content"] if "delta" in choice else choice["text"]
@@ -46,7 +47,7 @@ def test_any_text_survives_a_chunk(kind: Any, text: str, index: int) -> None:
 
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_usage_is_null_until_its_own_chunk(kind: Any) -> None:
-    answer: Answer = kind(HEAD, include_usage=True)
+    answer: Answer = kind(HEAD, include_usage=True, names=NAME)
     assert parsed(answer.delta(0, "a", None))["usage"] is None
     assert parsed(answer.closing(0, "stop"))["usage"] is None
     last = parsed(answer.usage(USAGE))
@@ -59,8 +60,8 @@ def test_usage_is_null_until_its_own_chunk(kind: Any) -> None:
 
 
 def test_a_chat_stream_opens_with_the_role_and_ends_with_an_empty_delta() -> None:
-    answer = ChatAnswer(HEAD, include_usage=False)
-    opening = parsed(answer.opening(2))
+    answer = ChatAnswer(HEAD, include_usage=False, names=NAME)
+    opening = parsed(answer.opening(2, None))
     assert opening["object"] == "chat.completion.chunk"
     assert opening["choices"][0]["delta"]["role"] == "assistant"
     assert opening["choices"][0]["delta"]["content"] == ""
@@ -69,7 +70,9 @@ def test_a_chat_stream_opens_with_the_role_and_ends_with_an_empty_delta() -> Non
 
 
 def test_a_whole_chat() -> None:
-    body = json.loads(ChatAnswer(HEAD, include_usage=False).whole([Choice(0, "é", "stop")], USAGE))
+    body = json.loads(
+        ChatAnswer(HEAD, include_usage=False, names=NAME).whole([Choice(0, "é", "stop")], USAGE)
+    )
     assert body["object"] == "chat.completion"
     assert body["system_fingerprint"] == "fp_1"
     assert body["usage"]["total_tokens"] == 12
@@ -80,15 +83,23 @@ def test_a_whole_chat() -> None:
 
 def test_chat_logprobs_show_bytes_of_part_characters_and_no_infinity() -> None:
     entry = TokenLogprob(token=5, logprob=-0.5, piece=b"\xe4\xbd", top=[(6, -math.inf, b" a")])
-    chunk = parsed(ChatAnswer(HEAD, include_usage=False).delta(0, "", [entry]))
+    chunk = parsed(ChatAnswer(HEAD, include_usage=False, names=NAME).delta(0, "", [entry]))
     logprobs = chunk["choices"][0]["logprobs"]
     other = {"token": " a", "logprob": -9999.0, "bytes": [32, 97]}
     content = {"token": "\\xe4\\xbd", "logprob": -0.5, "bytes": [228, 189], "top_logprobs": [other]}
     assert logprobs == {"content": [content], "refusal": None}
 
 
+def test_completion_logprobs_without_alternatives_have_none() -> None:
+    """LP-02: the object is there, its alternatives are null."""
+    entry = TokenLogprob(token=5, logprob=-0.5, piece=b"a", top=[])
+    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME)
+    logprobs = parsed(answer.delta(0, "a", [entry]))["choices"][0]["logprobs"]
+    assert (logprobs["token_logprobs"], logprobs["top_logprobs"]) == ([-0.5], None)
+
+
 def test_completion_logprobs_are_parallel_lists_with_running_offsets() -> None:
-    answer = CompletionAnswer(HEAD, include_usage=False, echoes=["", "ab"])
+    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["", "ab"])
     entries = [
         TokenLogprob(token=5, logprob=-1.0, piece=b" one", top=[(7, -0.5, b" two")]),
         TokenLogprob(token=6, logprob=math.nan, piece=b"!", top=[]),
@@ -102,10 +113,57 @@ def test_completion_logprobs_are_parallel_lists_with_running_offsets() -> None:
     assert second["token_logprobs"] == [-9999.0]
 
 
+def test_offsets_count_characters_and_not_bytes_or_what_stands_for_them() -> None:
+    offsets = TextOffsets(2)
+    pieces = ["é".encode(), "你".encode()[:1], "你".encode()[1:], b"", b"ab", b"c"]
+    assert [offsets.take(piece) for piece in pieces] == [2, 3, 3, 4, 4, 6]
+
+
+def test_tokens_without_bytes_go_by_their_names_and_stay_apart() -> None:
+    entry = TokenLogprob(token=2, logprob=-0.5, piece=b"", top=[(2, -0.5, b""), (3, -0.9, b"")])
+    chat = parsed(ChatAnswer(HEAD, include_usage=False, names=NAME).delta(0, "", [entry]))
+    (found,) = chat["choices"][0]["logprobs"]["content"]
+    assert (found["token"], found["bytes"]) == ("<end>", None)
+    assert [other["token"] for other in found["top_logprobs"]] == ["<end>", "<other>"]
+    older = parsed(CompletionAnswer(HEAD, include_usage=False, names=NAME).delta(0, "", [entry]))
+    logprobs = older["choices"][0]["logprobs"]
+    assert logprobs["top_logprobs"] == [{"<other>": -0.9, "<end>": -0.5}]
+
+
+def test_an_echo_brings_its_tokens_logprobs_streamed_and_not() -> None:
+    first = TokenLogprob(token=5, logprob=None, piece=b" On", top=[])
+    second = TokenLogprob(token=6, logprob=-2.0, piece=b"ce", top=[(7, -1.0, b"ly")])
+    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["Once"])
+    opening = parsed(answer.opening(0, [first, second]))["choices"][0]
+    echoed = {
+        "tokens": [" On", "ce"],
+        "token_logprobs": [None, -2.0],
+        "top_logprobs": [None, {"ly": -1.0, "ce": -2.0}],
+        "text_offset": [0, 2],
+    }
+    assert (opening["text"], opening["logprobs"]) == ("Once", echoed)
+    more = TokenLogprob(token=8, logprob=-0.5, piece=b" more", top=[(8, -0.5, b" more")])
+    whole = Choice(0, " more", "length", logprobs=[more], prompt_logprobs=[first, second])
+    choice = json.loads(answer.whole([whole], USAGE))["choices"][0]
+    assert choice["text"] == "Once more"
+    assert choice["logprobs"]["token_logprobs"] == [None, -2.0, -0.5]
+    assert choice["logprobs"]["top_logprobs"] == [*echoed["top_logprobs"], {" more": -0.5}]
+    assert choice["logprobs"]["text_offset"] == [0, 2, 4]
+
+
+def test_an_echo_of_one_token_beside_alternatives_of_the_next() -> None:
+    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["On"])
+    first = TokenLogprob(token=5, logprob=None, piece=b"On", top=[])
+    more = TokenLogprob(token=8, logprob=-0.5, piece=b"ce", top=[(8, -0.5, b"ce")])
+    whole = Choice(0, "ce", "length", logprobs=[more], prompt_logprobs=[first])
+    logprobs = json.loads(answer.whole([whole], USAGE))["choices"][0]["logprobs"]
+    assert logprobs["top_logprobs"] == [None, {"ce": -0.5}]
+
+
 def test_echoes_come_first_streamed_and_not() -> None:
-    answer = CompletionAnswer(HEAD, include_usage=False, echoes=["Once", ""])
-    assert parsed(answer.opening(0))["choices"][0]["text"] == "Once"
-    assert answer.opening(1) == b""
+    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["Once", ""])
+    assert parsed(answer.opening(0, None))["choices"][0]["text"] == "Once"
+    assert answer.opening(1, None) == b""
     body = json.loads(answer.whole([Choice(0, " more", "length")], USAGE))
     assert body["object"] == "text_completion"
     assert body["choices"][0]["text"] == "Once more"

@@ -89,7 +89,6 @@ def test_values_out_of_range_or_type_are_refused(fields: dict[str, Any], param: 
         {"store": True},
         {"store": 0},
         {"service_tier": "flex"},
-        {"reasoning_effort": "low"},
         {"prediction": {"type": "content", "content": "x"}},
         {"web_search_options": {}},
         {"functions": []},
@@ -229,7 +228,10 @@ def test_the_four_forms_of_a_prompt(prompt: Any, expected: Any) -> None:
         ({"best_of": 1, "n": 2}, "best_of"),
         ({"logprobs": 6}, "logprobs"),
         ({"logprobs": True}, "logprobs"),
-        ({"echo": True, "logprobs": 1}, "echo"),
+        ({"best_of": 3, "n": 2, "stream": True}, "best_of"),
+        ({"prompt": ["a", "b"], "best_of": 9}, "prompt"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": -1, "echo": True}, "max_tokens"),
         ({"messages": HI}, "messages"),
     ],
 )
@@ -237,8 +239,15 @@ def test_faulty_completions_are_named(fields: dict[str, Any], param: str) -> Non
     assert refusal(completion, **fields).param == param
 
 
-def test_best_of_as_many_as_are_returned_chooses_nothing() -> None:
-    assert completion(best_of=2, n=2).n == 2
+def test_candidates_are_as_many_as_are_answered_or_as_best_of_says() -> None:
+    assert completion(n=2).candidates == 2
+    assert completion(n=2, best_of=2, stream=True).candidates == 2
+    assert completion(n=2, best_of=5).candidates == 5
+    assert completion(prompt=["a", "b"], best_of=8).candidates == 8
+
+
+def test_a_prompt_may_be_echoed_without_a_completion() -> None:
+    assert completion(max_tokens=0, echo=True, logprobs=1).max_tokens == 0
 
 
 json_values = st.recursive(

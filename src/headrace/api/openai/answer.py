@@ -7,7 +7,7 @@ engine and writes one chunk per token of every stream.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,10 +21,13 @@ LEAST_LOGPROB = -9999.0
 
 
 class LogprobLike(Protocol):
-    """A token's bytes and log probability with its alternatives (id, logprob, bytes)."""
+    """A token's bytes and log probability (None for a prompt's first token, which nothing
+    predicted) with its alternatives (id, logprob, bytes)."""
 
     @property
-    def logprob(self) -> float: ...
+    def token(self) -> int: ...
+    @property
+    def logprob(self) -> float | None: ...
     @property
     def piece(self) -> bytes: ...
     @property
@@ -33,12 +36,15 @@ class LogprobLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One finished choice of an answer that is not streamed."""
+    """One finished choice of an answer that is not streamed. prompt_logprobs: of the prompt
+    that is echoed before its text. reasoning: the thoughts before it."""
 
     index: int
     text: str
     finish_reason: str
     logprobs: Sequence[LogprobLike] | None = None
+    prompt_logprobs: Sequence[LogprobLike] | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +57,25 @@ class Head:
     fingerprint: str
 
 
+TokenNames = Callable[[int], str]
+"""A token id -> the token as its vocabulary writes it, for those that stand for no bytes."""
+
+
 class Answer(Protocol):
     """Writes one answer, whole or as the events of a stream."""
 
-    def opening(self, index: int) -> bytes:
+    def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
         """The events before a choice's first text; may be empty."""
         ...
 
-    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
-        """The event of more text."""
+    def delta(
+        self,
+        index: int,
+        text: str,
+        logprobs: Sequence[LogprobLike] | None,
+        reasoning: str = "",
+    ) -> bytes:
+        """The event of more text, and of thoughts that come before it."""
         ...
 
     def closing(self, index: int, finish_reason: str) -> bytes:
@@ -101,10 +117,13 @@ class ChunkFrame:
         )
 
 
-def finite(logprob: float) -> float:
+def finite(logprob: float | None) -> float | None:
+    if logprob is None:
+        return None
     return logprob if logprob > LEAST_LOGPROB else LEAST_LOGPROB
 
 
-def printable(piece: bytes) -> str:
-    """A token's text; bytes that are only part of a character are written as `\\xe4`."""
-    return piece.decode(errors="backslashreplace")
+def printable(token: int, piece: bytes, names: TokenNames) -> str:
+    """A token's text; bytes that are only part of a character are written as `\\xe4`, a token
+    without bytes by its name."""
+    return piece.decode(errors="backslashreplace") if piece else names(token)

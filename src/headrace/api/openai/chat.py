@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -11,20 +11,31 @@ from headrace.api.openai.messages import UNSUPPORTED_IN_MESSAGE, Message, templa
 from headrace.api.openai.parameters import (
     Count,
     GenerationParameters,
+    Text64,
+    Text512,
     check_parameters,
     read_request,
     unsupported,
 )
 
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
 
 class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     """max_completion_tokens is the newer name of max_tokens. top_logprobs: alternatives
-    reported beside each token; only with logprobs."""
+    reported beside each token; only with logprobs. What follows is for the model's template,
+    and honoured only where that asks for it: chat_template_kwargs are variables of it by their
+    own names."""
 
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: Count | None = None
     logprobs: bool = False
     top_logprobs: Annotated[int, Meta(ge=0, le=20)] | None = None
+    reasoning_effort: Effort | None = None
+    thinking_budget: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    chat_template_kwargs: (
+        Annotated[dict[Text64, bool | int | float | Text512], Meta(max_length=16)] | None
+    ) = None
 
     @property
     def token_limit(self) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from headrace.api.openai.answer import (
     ChunkFrame,
     Head,
     LogprobLike,
+    TokenNames,
     finite,
     printable,
 )
@@ -20,21 +22,48 @@ from headrace.api.openai.usage import Usage
 _encode = msgspec.json.Encoder().encode
 
 
+class TextOffsets:
+    """Where each token begins in a text, in characters. One that begins within a character
+    counts from that character."""
+
+    def __init__(self, start: int = 0) -> None:
+        self.end = start
+        self._decoder = getincrementaldecoder("utf-8")(errors="replace")
+
+    def take(self, piece: bytes) -> int:
+        begin = self.end
+        self.end += len(self._decoder.decode(piece))
+        return begin
+
+
 class CompletionAnswer:
     """Implements `Answer`. echoes: what to put before each choice's text, by index; empty
     where nothing is echoed."""
 
-    def __init__(self, head: Head, *, include_usage: bool, echoes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, head: Head, *, include_usage: bool, names: TokenNames, echoes: Sequence[str] = ()
+    ) -> None:
         self._head = head
+        self._names = names
         self._echoes = echoes
-        self._offsets: dict[int, int] = {}
+        self._offsets: dict[int, TextOffsets] = {}
         self._frame = ChunkFrame(head, "text_completion", include_usage=include_usage)
 
-    def opening(self, index: int) -> bytes:
+    def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
         echo = self._echo(index)
-        return self._chunk(index, echo, b"null", b"null") if echo else b""
+        if prompt_logprobs is None:
+            return self._chunk(index, echo, b"null", b"null") if echo else b""
+        found = _encode(self._echoed_logprobs(index, prompt_logprobs))
+        return self._chunk(index, echo, found, b"null")
 
-    def delta(self, index: int, text: str, logprobs: Sequence[LogprobLike] | None) -> bytes:
+    def delta(
+        self,
+        index: int,
+        text: str,
+        logprobs: Sequence[LogprobLike] | None,
+        reasoning: str = "",
+    ) -> bytes:
+        assert not reasoning, "texts are continued, and thoughts are part of that"
         found = b"null" if logprobs is None else _encode(self._logprobs(index, logprobs))
         return self._chunk(index, text, found, b"null")
 
@@ -62,6 +91,9 @@ class CompletionAnswer:
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
         found = None if choice.logprobs is None else self._logprobs(choice.index, choice.logprobs)
+        if choice.prompt_logprobs is not None:
+            echoed = self._echoed_logprobs(choice.index, choice.prompt_logprobs)
+            found = echoed if found is None else _joined(echoed, found)
         return {
             "text": self._echo(choice.index) + choice.text,
             "index": choice.index,
@@ -70,27 +102,39 @@ class CompletionAnswer:
         }
 
     def _logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
-        """OpenAI's older form: parallel lists, and alternatives keyed by their text.
+        """Of a choice's next tokens. text_offset counts from the start of the choice's text."""
+        offsets = self._offsets.setdefault(index, TextOffsets(len(self._echo(index))))
+        return self._lists(logprobs, [offsets.take(entry.piece) for entry in logprobs])
 
-        text_offset counts characters from the start of the choice's text.
-        """
-        tokens = [printable(entry.piece) for entry in logprobs]
-        offset = self._offsets.get(index, len(self._echo(index)))
-        offsets = []
-        for token in tokens:
-            offsets.append(offset)
-            offset += len(token)
-        self._offsets[index] = offset
+    def _echoed_logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
+        """Of the prompt's tokens. A vocabulary may have put a space before the text; offsets
+        count in the text as it was given."""
+        offsets = TextOffsets()
+        begins = [offsets.take(entry.piece) for entry in logprobs]
+        added = offsets.end - len(self._echo(index))
+        return self._lists(logprobs, [max(begin - added, 0) for begin in begins])
+
+    def _lists(self, logprobs: Sequence[LogprobLike], offsets: list[int]) -> dict[str, Any]:
+        """OpenAI's older form: parallel lists, and alternatives keyed by their text; null where
+        no alternatives were asked for."""
         return {
-            "tokens": tokens,
+            "tokens": [printable(entry.token, entry.piece, self._names) for entry in logprobs],
             "token_logprobs": [finite(entry.logprob) for entry in logprobs],
-            "top_logprobs": [
-                {printable(piece): finite(value) for _, value, piece in reversed(entry.top)}
-                | {token: finite(entry.logprob)}
-                for token, entry in zip(tokens, logprobs, strict=True)
-            ],
+            "top_logprobs": [self._alternatives(entry) for entry in logprobs]
+            if any(entry.top for entry in logprobs)
+            else None,
             "text_offset": offsets,
         }
+
+    def _alternatives(self, entry: LogprobLike) -> dict[str, float | None] | None:
+        """The likeliest tokens, and the one that came if it is not among them."""
+        if entry.logprob is None:
+            return None
+        found = {
+            printable(token, piece, self._names): finite(value)
+            for token, value, piece in reversed(entry.top)
+        }
+        return found | {printable(entry.token, entry.piece, self._names): finite(entry.logprob)}
 
     def _chunk(self, index: int, text: str, logprobs: bytes, finish: bytes) -> bytes:
         return self._frame.choice(
@@ -102,3 +146,14 @@ class CompletionAnswer:
             finish,
             b"}",
         )
+
+
+def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """Two runs of tokens as one."""
+    tops = (first["top_logprobs"], second["top_logprobs"])
+    joined = {name: first[name] + second[name] for name in first if name != "top_logprobs"}
+    if tops == (None, None):
+        return {**joined, "top_logprobs": None}
+    lengths = (len(first["tokens"]), len(second["tokens"]))
+    filled = [top or [None] * length for top, length in zip(tops, lengths, strict=True)]
+    return {**joined, "top_logprobs": filled[0] + filled[1]}

@@ -21,12 +21,20 @@ Prompt = str | list[int]
 
 class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
     """prompt: a text, token ids, or a list of texts or of lists of ids. logprobs: how many
-    alternatives to report beside each token. echo: put the prompt before the completion."""
+    alternatives to report beside each token. echo: put the prompt before the completion.
+    max_tokens 0: only the prompt, echoed. best_of: candidates drawn for each prompt, of which
+    the `n` with the highest mean logprob are answered."""
 
+    max_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     prompt: str | Annotated[list[str | TokenId | list[TokenId]], Meta(min_length=1)]
     echo: bool = False
     best_of: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+
+    @property
+    def candidates(self) -> int:
+        """Completions drawn for each prompt."""
+        return self.n if self.best_of is None else self.best_of
 
     def prompts(self) -> list[tuple[str, Prompt]]:
         """Each prompt with the path it stands at. Raises BodyError for a mixed or empty one."""
@@ -54,24 +62,25 @@ def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequ
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     request = read_request(_reader, body)
     check_parameters(request, max_choices=max_choices)
-    if request.best_of is not None and request.best_of != request.n:
-        fault = (
-            "it must not be smaller than 'n'"
-            if request.best_of < request.n
-            else "choosing the best of more candidates than 'n' is not supported by this server yet"
-        )
-        raise BodyError(f"Invalid 'best_of': {fault}.", "best_of")
-    if request.echo and request.logprobs is not None:
+    if request.candidates < request.n:
+        raise BodyError("Invalid 'best_of': it must not be smaller than 'n'.", "best_of")
+    if request.candidates > request.n and request.stream:
         raise BodyError(
-            "'echo' together with 'logprobs' (log probabilities of the prompt) is not "
-            "supported by this server yet.",
-            "echo",
+            "Invalid 'best_of': more candidates than 'n' can't be streamed, since the best are "
+            "known when all have ended.",
+            "best_of",
         )
-    choices = len(request.prompts()) * request.n
+    if request.max_tokens == 0 and not request.echo:
+        raise BodyError(
+            "Invalid 'max_tokens': 0 is only allowed with 'echo', or nothing could be answered.",
+            "max_tokens",
+        )
+    choices = len(request.prompts()) * request.candidates
     if choices > max_choices:
+        param = "best_of" if request.candidates > max_choices else "prompt"
         raise BodyError(
-            f"Invalid 'prompt': prompts times 'n' make {choices} choices; "
+            f"Invalid '{param}': prompts times 'n' (or 'best_of') make {choices} choices; "
             f"this server allows at most {max_choices}.",
-            "prompt",
+            param,
         )
     return request

@@ -65,9 +65,11 @@ class UserMessage(_Instruction, frozen=True, tag="user"):
 class AssistantMessage(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="role", tag="assistant"
 ):
-    """content may be absent only where a refusal stands in its place."""
+    """content may be absent only where a refusal stands in its place. reasoning_content: its
+    thoughts, as an answer of ours gave them; the template decides what becomes of them."""
 
     content: Content | None = None
+    reasoning_content: str | None = None
     refusal: str | None = None
     name: str | None = None
     tool_calls: Nothing = None
@@ -87,8 +89,8 @@ Message = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | To
 
 
 def template_message(message: Message, path: str) -> dict[str, str]:
-    """role, content (parts joined without a separator) and, where given, name or
-    tool_call_id. path: where the message stands, for errors.
+    """role, content (parts joined without a separator) and, where given, name, tool_call_id
+    or reasoning_content. path: where the message stands, for errors.
 
     Raises BodyError for a part that is not text, and for an assistant's message without one.
     """
@@ -102,6 +104,8 @@ def template_message(message: Message, path: str) -> dict[str, str]:
         rendered["tool_call_id"] = message.tool_call_id
     elif message.name is not None:
         rendered["name"] = message.name
+    if isinstance(message, AssistantMessage) and message.reasoning_content is not None:
+        rendered["reasoning_content"] = message.reasoning_content
     return rendered  # type: ignore[return-value]
 
 

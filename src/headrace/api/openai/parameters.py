@@ -36,7 +36,6 @@ UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
     "prediction": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "reasoning_effort": (),
     "response_format": ('{"type":"text"}',),
     "service_tier": ('"auto"', '"default"'),
     "store": ("false",),

@@ -27,10 +27,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens_details: CompletionDetails = CompletionDetails()
 
 
-def make_usage(prompt: int, completion: int, cached: int) -> Usage:
+def make_usage(prompt: int, completion: int, cached: int, reasoning: int = 0) -> Usage:
     return Usage(
         prompt_tokens=prompt,
         completion_tokens=completion,
         total_tokens=prompt + completion,
         prompt_tokens_details=PromptDetails(cached),
+        completion_tokens_details=CompletionDetails(reasoning),
     )

@@ -1,0 +1,71 @@
+"""Efforts and budgets, told to the templates that know them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from headrace.api.body import BodyError
+from headrace.api.openai.chat import parse_chat_request
+from headrace.edge.template_variables import template_variables
+from headrace.text.template import ChatTemplate
+
+SWITCH = "{% if enable_thinking is defined and enable_thinking is false %}x{% endif %}"
+OTHER_SWITCH = "{% if not thinking is defined %}{% set thinking = false %}{% endif %}{{ thinking }}"
+WRITTEN = "Reasoning: {{ reasoning_effort }}"
+COMPARED = "{% if reasoning_effort == 'high' %}a{% elif reasoning_effort == 'none' %}b{% endif %}"
+BUDGET = "{{ thinking_budget }}"
+
+
+def variables(source: str, **fields: Any) -> dict[str, object]:
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **fields}
+    request = parse_chat_request(json.dumps(body).encode(), max_choices=1)
+    return template_variables(request, ChatTemplate(source, bos_token="", eos_token=""))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "effort", "expected"),
+    [
+        (SWITCH, "none", {"enable_thinking": False}),
+        (OTHER_SWITCH, "none", {"thinking": False}),
+        (WRITTEN, "low", {"reasoning_effort": "low"}),
+        (WRITTEN + SWITCH, "none", {"enable_thinking": False}),
+        (COMPARED, "none", {"reasoning_effort": "none"}),
+        (COMPARED, "high", {"reasoning_effort": "high"}),
+    ],
+)
+def test_an_effort_is_told_in_the_templates_own_terms(
+    source: str, effort: str, expected: dict[str, object]
+) -> None:
+    assert variables(source, reasoning_effort=effort) == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "effort", "known"),
+    [
+        (SWITCH, "low", "only none"),
+        (WRITTEN, "none", "only high, low, medium"),
+        (WRITTEN, "xhigh", "only high, low, medium"),
+        (COMPARED, "low", "only high, none"),
+        ("{{ messages }}", "none", "no reasoning effort"),
+    ],
+)
+def test_an_effort_it_has_no_term_for_is_refused(source: str, effort: str, known: str) -> None:
+    with pytest.raises(BodyError, match=known) as refused:
+        variables(source, reasoning_effort=effort)
+    assert refused.value.param == "reasoning_effort"
+
+
+def test_budgets_and_variables_by_their_own_names() -> None:
+    assert variables(BUDGET, thinking_budget=0) == {"thinking_budget": 0}
+    given = {"thinking_budget": 5}
+    assert variables(BUDGET, chat_template_kwargs=given) == given
+    assert variables(SWITCH) == {}
+    with pytest.raises(BodyError, match="knows of none"):
+        variables(SWITCH, thinking_budget=5)
+    with pytest.raises(BodyError, match="it has enable_thinking"):
+        variables(SWITCH, chat_template_kwargs=given)
+    with pytest.raises(BodyError, match="so does"):
+        variables(BUDGET, thinking_budget=5, chat_template_kwargs=given)

@@ -81,7 +81,7 @@ def test_what_is_wrong_in_the_file_is_named(clean: Path, text: str, fault: str) 
 def test_a_step_too_small_for_all_sequences_is_refused_whoever_asked_for_which(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert Settings(max_sequences=512).max_step_tokens == 512
+    assert Settings(max_sequences=512, max_step_tokens=512).max_step_tokens == 512
     (clean / "headrace.toml").write_text("max_sequences = 33")
     monkeypatch.setenv("HEADRACE_MAX_STEP_TOKENS", "32")
     with pytest.raises(SettingsError) as error:

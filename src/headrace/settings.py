@@ -111,8 +111,14 @@ class Settings(BaseSettings):
         int, Field(ge=1, le=65536, description="Sequences computed at once.")
     ] = 64
     max_step_tokens: Annotated[
-        int, Field(ge=1, le=1 << 20, description="Tokens computed in one step, all sequences.")
-    ] = 512
+        int | None,
+        Field(
+            ge=1,
+            le=1 << 20,
+            description="Tokens computed in one step, all sequences (default: 64 a thread, up to"
+            " 512, or two a sequence if that is more).",
+        ),
+    ] = None
     target_itl: Annotated[
         float | None,
         Field(
@@ -192,7 +198,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _a_token_for_every_sequence(self) -> Settings:
-        if self.max_step_tokens < self.max_sequences:
+        if self.max_step_tokens is not None and self.max_step_tokens < self.max_sequences:
             raise ValueError(
                 f"max_step_tokens ({self.max_step_tokens}) must be at least max_sequences"
                 f" ({self.max_sequences}), so that every sequence can get its token in a step"

@@ -194,3 +194,13 @@ def test_the_fingerprint_names_the_version_and_the_numerics(
     assert fingerprint(replace(version, sha256="abc1")) != first
     monkeypatch.setattr(serving, "NUMERICS", "other")
     assert fingerprint(version) != first
+
+
+@pytest.mark.parametrize(
+    ("threads", "sequences", "tokens"), [(1, 16, 64), (2, 64, 128), (64, 64, 512), (2, 300, 600)]
+)
+def test_a_step_has_room_for_every_thread_and_every_sequence(
+    threads: int, sequences: int, tokens: int
+) -> None:
+    settings = Settings(threads=threads, max_sequences=sequences)
+    assert serving.usual_step_tokens(settings) == tokens

@@ -212,13 +212,22 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         memory=_bytes(settings.memory),
         kv_memory=_bytes(settings.kv_memory),
         max_sequences=settings.max_sequences,
-        max_step_tokens=settings.max_step_tokens,
+        max_step_tokens=settings.max_step_tokens or usual_step_tokens(settings),
         context_length=settings.context_length,
         prefix_cache=settings.prefix_cache,
         target_itl=settings.target_itl,
         target_throughput=settings.target_throughput,
         log_level=settings.log_level,
     )
+
+
+def usual_step_tokens(settings: Settings) -> int:
+    """Few cores compute 128 rows as well as 512, and nobody waits long for a step; many need more
+    rows to share."""
+    from headrace.fleet.cores import usable_cores
+
+    threads = settings.threads or usable_cores()
+    return max(2 * settings.max_sequences, min(512, 64 * threads))
 
 
 def _bytes(size: ByteSize | None) -> int | None:

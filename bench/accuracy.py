@@ -4,6 +4,7 @@
     python bench/accuracy.py --model m.gguf --text book.txt --llama-python ~/llama/bin/python
     python bench/accuracy.py --model m.gguf --isa avx512 avx2 scalar --format file W8 W4 BF16 F32
     python bench/accuracy.py --model m.gguf --format W8 W4 --against-file
+    python bench/accuracy.py --model m.gguf --kv-cache int16 int8
 
 The text is cut into sequences; at each of their positions the next token's distribution is
 compared with the reference's, on the same dequantised weights: mean Kullback-Leibler
@@ -11,7 +12,8 @@ divergence KL(reference || other) in nats, and how often both have the same like
 --format converts the file's matrices at load, for reference and backend alike: to codes in
 groups of 32 as `--quantization` does (W8, W4), bfloat16 or float32; with --against-file the
 reference keeps the file's own, so that what the conversion loses counts, and the converted model
-has its channels shuffled, for what came from 4 bits returns to them unharmed. --isa names
+has its channels shuffled, for what came from 4 bits returns to them unharmed. --kv-cache
+names what the cache holds keys in (the reference holds floats). --isa names
 instruction sets: the first is measured, and the others must give its logits bit for bit.
 --llama-python names an interpreter that has llama-cpp-python: llama.cpp then reads the same
 file and the same ids and is held against the same reference.
@@ -28,14 +30,16 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.models.model import Model, open_model
 from headrace.models.quantisation import to_w4, to_w8
-from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
+from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, KvCache, Limits
 from headrace.ops.checks import vocabulary_weights
 from headrace.ops.cpu import CpuBackend, available_isas, best_isa
 from headrace.ops.program import Embed, Experts, Linear, Logits, Norm
@@ -58,6 +62,7 @@ class Accuracy:
 
     engine: str
     format: str
+    kv_cache: KvCache
     positions: int
     mean_kl: float
     p99_kl: float
@@ -67,8 +72,8 @@ class Accuracy:
 class Comparison:
     """Collects positions of one engine against the reference."""
 
-    def __init__(self, engine: str, format: str = "file") -> None:
-        self.engine, self.format = engine, format
+    def __init__(self, engine: str, format: str = "file", kv_cache: KvCache = "int16") -> None:
+        self.engine, self.format, self.kv_cache = engine, format, kv_cache
         self._kl: list[NDArray[np.float64]] = []
         self._agree: list[NDArray[np.bool_]] = []
 
@@ -85,6 +90,7 @@ class Comparison:
         return Accuracy(
             engine=self.engine,
             format=self.format,
+            kv_cache=self.kv_cache,
             positions=len(kl),
             mean_kl=float(kl.mean()),
             p99_kl=float(np.quantile(kl, 0.99)),
@@ -202,11 +208,13 @@ def in_format(model: Model, format: str) -> Model:
     return replace(model, weights=Converted(model, format))
 
 
-def load(backend: Backend, model: Model, tokens: int, step: int) -> Executable:
+def load(
+    backend: Backend, model: Model, tokens: int, step: int, kv_cache: KvCache = "int16"
+) -> Executable:
     """The model, ready for one sequence of up to `tokens` tokens in steps of up to `step`."""
     blocks = -(-tokens // BLOCK_SIZE)
     threads = os.cpu_count() or 1
-    limits = Limits(tokens=step, sequences=1, blocks=blocks, threads=threads)
+    limits = Limits(step, sequences=1, blocks=blocks, threads=threads, kv_cache=kv_cache)
     return backend.load(model.program, model.weights, limits)
 
 
@@ -249,6 +257,7 @@ def measure(
     format: str = "file",
     isa: str | None = None,
     against_file: bool = False,
+    kv_cache: KvCache = "int16",
 ) -> list[Accuracy]:
     opened = open_model(path)
     model = replace(opened, weights=Shuffled(opened)) if against_file else opened
@@ -256,11 +265,11 @@ def measure(
     vocabulary = model.program.vocab_size
     sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
     reference = load(ReferenceBackend(), opened if against_file else model, length, length)
-    cpu = load(CpuBackend(isa), model, length, length)
+    cpu = load(CpuBackend(isa), model, length, length, kv_cache)
     engines = {"headrace cpu": (logits_of(cpu, ids, length) for ids in sequences)}
     if llama_python is not None:
         engines["llama.cpp"] = llama_logits(llama_python, path, sequences)
-    comparisons = {name: Comparison(name, format) for name in engines}
+    comparisons = {name: Comparison(name, format, kv_cache) for name in engines}
     for ids in sequences:
         expected = logits_of(reference, ids, length)[:, :vocabulary]
         for name, logits in engines.items():
@@ -268,14 +277,14 @@ def measure(
     return [comparison.result() for comparison in comparisons.values()]
 
 
-def unlike(path: Path, text: str, isas: Sequence[str], format: str) -> list[str]:
+def unlike(path: Path, text: str, isas: Sequence[str], format: str, kv_cache: KvCache) -> list[str]:
     """Those of the instruction sets whose logits differ in any bit from the first one's, on
     SAME_BITS positions."""
     model = in_format(open_model(path), format)
     (ids,) = cut(text, Tokenizer.from_gguf(model.metadata), SAME_BITS, SAME_BITS)
     found: list[bytes] = []
     for isa in isas:
-        executable = load(CpuBackend(isa), model, SAME_BITS, SAME_BITS)
+        executable = load(CpuBackend(isa), model, SAME_BITS, SAME_BITS, kv_cache)
         found.append(logits_of(executable, ids, SAME_BITS).tobytes())
     return [isa for isa, logits in zip(isas, found, strict=True) if logits != found[0]]
 
@@ -291,14 +300,16 @@ def main() -> None:
     parser.add_argument("--llama-python", type=Path, help="an interpreter with llama-cpp-python")
     parser.add_argument("--format", nargs="+", choices=FORMATS, default=["file"])
     parser.add_argument("--against-file", action="store_true", help="count the conversion's loss")
+    parser.add_argument("--kv-cache", nargs="+", choices=get_args(KvCache), default=["int16"])
     parser.add_argument("--isa", nargs="+", choices=available_isas(), default=[best_isa()])
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
     text = args.text.read_text("utf-8") if args.text else standard_text()
     results = []
-    for format in args.format:
-        # llama.cpp reads the file as it is.
-        llama = args.llama_python if format == "file" else None
+    for format, kv_cache in product(args.format, args.kv_cache):
+        # llama.cpp reads the file as it is, and keeps a cache of its own.
+        plain = format == "file" and kv_cache == args.kv_cache[0]
+        llama = args.llama_python if plain else None
         results += measure(
             args.model,
             text,
@@ -308,17 +319,19 @@ def main() -> None:
             format,
             args.isa[0],
             args.against_file,
+            kv_cache,
         )
-        if others := unlike(args.model, text, args.isa, format):
-            sys.exit(f"{format}: {', '.join(others)} differ from {args.isa[0]}")
+        if others := unlike(args.model, text, args.isa, format, kv_cache):
+            sys.exit(f"{format}, {kv_cache}: {', '.join(others)} differ from {args.isa[0]}")
     if args.json:
         json.dump([asdict(result) for result in results], sys.stdout, indent=2)
         return
-    print("| engine | weights | positions | mean KL | p99 KL | top-1 agreement |")
-    print("|---|---|---|---|---|---|")
+    print("| engine | weights | keys | positions | mean KL | p99 KL | top-1 agreement |")
+    print("|---|---|---|---|---|---|---|")
     for result in results:
         print(
-            f"| {result.engine} | {result.format} | {result.positions} | {result.mean_kl:.6f}"
+            f"| {result.engine} | {result.format} | {result.kv_cache} | {result.positions}"
+            f" | {result.mean_kl:.6f}"
             f" | {result.p99_kl:.6f} | {100 * result.top1:.2f} % |"
         )
     if len(args.isa) > 1:

@@ -225,7 +225,7 @@ def attention(bench: Bench) -> Iterator[Result]:
                     run(executable, sequences, CONTEXT, first, count)
                 step = partial(run, executable, sequences, CONTEXT, CONTEXT - 1, 1)
                 both.append(best_of(step, most=50, budget=0.3))
-            held = sequences * CONTEXT * kv_block_bytes(what, CpuBackend.kv_row_bytes)
+            held = sequences * CONTEXT * kv_block_bytes(what, CpuBackend.kv_row_bytes, "int16")
             reading = bench.reading(held // BLOCK_SIZE)
             products = 2.0 * layers * sequences * heads * head_dim * CONTEXT
             floor, bound = bench.floor(reading, products, bench.memory.floats_per_second)

@@ -43,15 +43,19 @@ struct Quantised {
 
 // One KV head of a block of the cache: 32 positions, each position's key and value as codes around
 // 0 and a float scale. A view; its memory is 64-byte aligned.
-//   keys    int16 [head_dim / 2][32][2]: two columns of each position, as 16-bit dot products read
+//   keys    int16 or int8 [head_dim / 2][32][2]: two columns of each position, as 16-bit dot
+//           products read (bytes are widened on the way)
 //   values  int8 [8][head_dim][4]: four positions of each column, as 8-bit dot products read
 struct KvHead {
     std::uint8_t* data;
-    int head_dim;
+    int head_dim, key_bytes;  // bytes of a key's code: 2 or 1
 
-    static constexpr std::int64_t bytes(int head_dim) { return std::int64_t(kBlock) * (3 * head_dim + 8); }
-    std::int16_t* keys() const { return reinterpret_cast<std::int16_t*>(data); }
-    float* key_scales() const { return reinterpret_cast<float*>(data + std::int64_t(2 * kBlock) * head_dim); }
+    static constexpr std::int64_t bytes(int head_dim, int key_bytes) {
+        return std::int64_t(kBlock) * ((key_bytes + 1) * head_dim + 8);
+    }
+    template <class Code>
+    Code* keys() const { return reinterpret_cast<Code*>(data); }
+    float* key_scales() const { return reinterpret_cast<float*>(data + std::int64_t(key_bytes) * kBlock * head_dim); }
     float* value_scales() const { return key_scales() + kBlock; }
     std::int8_t* values() const { return reinterpret_cast<std::int8_t*>(value_scales() + kBlock); }
 };
@@ -70,7 +74,7 @@ enum class Activation : std::uint8_t { kSilu, kGelu };
 struct AttentionTile {
     const float* q;          // first token's first head of the group
     std::int64_t q_stride;   // floats from token to token
-    int tokens, group, head_dim;
+    int tokens, group, head_dim, key_bytes;
     int position;            // of the first token
     const std::int32_t* table;   // the sequence's block table
     std::uint8_t* cache;         // this KV head in block 0
@@ -106,7 +110,7 @@ struct Kernels {
     // Turns `heads` heads; cos and sin [dims], sin negated for the first of a pair.
     void (*rotate)(float* x, int heads, int head_dim, int dims, bool interleaved, const float* cos, const float* sin);
     // One position of one KV head into its block: see KvHead.
-    void (*store_kv)(std::uint8_t* block, int slot, const float* k, const float* v, int head_dim);
+    void (*store_kv)(const KvHead&, int slot, const float* k, const float* v);
     std::int64_t (*attention_workspace)(int rows, int head_dim);  // floats
     void (*attend)(const AttentionTile&, float* workspace, const AttentionOutput& out);
     void (*attend_split)(const AttentionTile&, int split, float* workspace, const AttentionOutput& out);

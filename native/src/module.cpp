@@ -209,7 +209,8 @@ nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vec
 
 NB_MODULE(_native, m) {
     m.def("available_isas", available_isas, "Instruction sets this build and machine have, best first.");
-    m.def("kv_row_bytes", [](int head_dim) { return KvHead::bytes(head_dim) / kBlock; }, nb::arg("head_dim"),
+    m.def("kv_row_bytes", [](int head_dim, int key_bytes) { return KvHead::bytes(head_dim, key_bytes) / kBlock; },
+          nb::arg("head_dim"), nb::arg("key_bytes"),
           "What the key and the value of one token and KV head take in the cache.");
 
     nb::class_<PackedMatrix>(m, "Matrix").def_prop_ro("bytes", &PackedMatrix::bytes);
@@ -237,11 +238,12 @@ NB_MODULE(_native, m) {
 
     nb::class_<Builder>(m, "Builder")
         .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int sequences, int blocks, int layers,
-                            int heads, int kv_heads, int head_dim, int vocabulary, int context, const std::vector<int>& widths) {
+                            int heads, int kv_heads, int head_dim, int key_bytes, int vocabulary, int context,
+                            const std::vector<int>& widths) {
             new (self) Builder(std::move(machine),
-                               {tokens, sequences, blocks, layers, heads, kv_heads, head_dim, vocabulary, context}, widths);
+                               {tokens, sequences, blocks, layers, heads, kv_heads, head_dim, key_bytes, vocabulary, context}, widths);
         }, "machine"_a, nb::kw_only(), "tokens"_a, "sequences"_a, "blocks"_a, "layers"_a, "heads"_a, "kv_heads"_a,
-             "head_dim"_a, "vocabulary"_a, "context"_a, "widths"_a)
+             "head_dim"_a, "key_bytes"_a, "vocabulary"_a, "context"_a, "widths"_a)
         .def("embed", [](Builder& b, int out, std::shared_ptr<PackedMatrix> weight, float scale) {
             b.plan().embed(out, std::move(weight), scale);
         })

@@ -148,8 +148,8 @@ public:
         const std::int64_t block = step.tables[table + std::size_t(position / kBlock)];
         std::uint8_t* at = cache_.data + layer_ * cache_.layer_stride + block * cache_.block_stride;
         for (int h = 0; h < sizes_.kv_heads; ++h, at += cache_.head_stride)
-            kernels_.store_kv(at, position % kBlock, k_.row(r) + h * sizes_.head_dim,
-                              v_.row(r) + h * sizes_.head_dim, sizes_.head_dim);
+            kernels_.store_kv({at, sizes_.head_dim, sizes_.key_bytes}, position % kBlock,
+                              k_.row(r) + h * sizes_.head_dim, v_.row(r) + h * sizes_.head_dim);
     }
     int width() const override { return q_.width + 4 * k_.width; }
 
@@ -286,6 +286,7 @@ public:
             .tokens = tokens.count,
             .group = group,
             .head_dim = sizes_.head_dim,
+            .key_bytes = sizes_.key_bytes,
             .position = step.positions[std::size_t(tokens.first)],
             .table = step.tables.data() + std::size_t(tokens.sequence) * std::size_t(step.table_width),
             .cache = cache_.data + spec_.layer * cache_.layer_stride + head * cache_.head_stride,
@@ -324,6 +325,7 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
            int threads)
     : arena_(std::move(arena)), kernels_(kernels), sizes_(sizes), threads_(threads) {
     require(sizes.head_dim > 0 && sizes.head_dim % 16 == 0, "head_dim must be a multiple of 16");
+    require(sizes.key_bytes == 1 || sizes.key_bytes == 2, "key_bytes must be 1 or 2");
     require(sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads == 0, "heads must be a multiple of kv_heads");
     for (const int width : widths) {
         auto slot = std::make_unique<Slot>();
@@ -331,7 +333,7 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
         slot->buffer.data = arena_->allocate<float>(std::size_t(sizes.tokens) * std::size_t(width));
         slots_.push_back(std::move(slot));
     }
-    cache_.head_stride = KvHead::bytes(sizes.head_dim);
+    cache_.head_stride = KvHead::bytes(sizes.head_dim, sizes.key_bytes);
     cache_.layer_stride = sizes.kv_heads * cache_.head_stride;
     cache_.block_stride = sizes.layers * cache_.layer_stride;
     cache_.data = arena_->allocate<std::uint8_t>(std::size_t(sizes.blocks) * std::size_t(cache_.block_stride));

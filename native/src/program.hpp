@@ -17,6 +17,7 @@ struct Sizes {
     int tokens, sequences;  // most of a step
     int blocks;             // of the KV cache
     int layers, heads, kv_heads, head_dim;
+    int key_bytes;            // of a key's code in the cache: 2 or 1
     int vocabulary, context;  // token ids and positions lie below them
 };
 

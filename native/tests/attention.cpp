@@ -12,6 +12,9 @@ constexpr int kEndless = 1 << 30;
 struct Case {
     int tokens, group, head_dim, position, window;
     float softcap;
+    int key_bytes = 2;
+
+    std::int64_t block_bytes() const { return KvHead::bytes(head_dim, key_bytes); }
 };
 
 // One KV head's cache, its blocks out of order, full up to the tile's last position; the rest
@@ -21,13 +24,11 @@ struct Scene {
         : at(c), length(c.position + c.tokens), d(std::size_t(c.head_dim)),
           k(random.numbers(std::size_t(length) * d)), v(random.numbers(std::size_t(length) * d)),
           q(random.numbers(std::size_t(c.tokens * c.group) * d, 2)), table(std::size_t(length + kBlock - 1) / kBlock),
-          cache(table.size() * std::size_t(KvHead::bytes(c.head_dim)), 0xff) {
+          cache(table.size() * std::size_t(c.block_bytes()), 0xff) {
         for (std::size_t b = 0; b < table.size(); ++b) table[b] = std::int32_t(b);
         for (std::size_t b = table.size(); b > 1; --b) std::swap(table[b - 1], table[std::size_t(random.integer(int(b)))]);
-        for (int p = 0; p < length; ++p) {
-            std::uint8_t* block = cache.data() + table[std::size_t(p / kBlock)] * KvHead::bytes(c.head_dim);
-            instruction_sets().front()->store_kv(block, p % kBlock, &k[std::size_t(p) * d], &v[std::size_t(p) * d], c.head_dim);
-        }
+        for (int p = 0; p < length; ++p)
+            instruction_sets().front()->store_kv(head(p), p % kBlock, &k[std::size_t(p) * d], &v[std::size_t(p) * d]);
     }
 
     AttentionTile tile(int first, int tokens) {
@@ -37,21 +38,24 @@ struct Scene {
             .tokens = tokens,
             .group = at.group,
             .head_dim = at.head_dim,
+            .key_bytes = at.key_bytes,
             .position = at.position + first,
             .table = table.data(),
             .cache = cache.data(),
-            .block_stride = KvHead::bytes(at.head_dim),
+            .block_stride = at.block_bytes(),
             .scale = 0.4f,
             .window = at.window,
             .softcap = at.softcap,
         };
     }
     KvHead head(int p) {
-        return {cache.data() + table[std::size_t(p / kBlock)] * KvHead::bytes(at.head_dim), at.head_dim};
+        return {cache.data() + table[std::size_t(p / kBlock)] * at.block_bytes(), at.head_dim, at.key_bytes};
     }
     float key(int p, int i) {
         const KvHead block = head(p);
-        return block.key_scales()[p % kBlock] * float(block.keys()[i / 2 * 2 * kBlock + p % kBlock * 2 + i % 2]);
+        const int place = i / 2 * 2 * kBlock + p % kBlock * 2 + i % 2;
+        const int code = at.key_bytes == 1 ? block.keys<std::int8_t>()[place] : block.keys<std::int16_t>()[place];
+        return block.key_scales()[p % kBlock] * float(code);
     }
     float value_code(int p, int i) { return float(head(p).values()[(p % kBlock / 4 * at.head_dim + i) * 4 + p % 4]); }
     float value_scale(int p) { return head(p).value_scales()[p % kBlock]; }
@@ -145,7 +149,8 @@ TEST(attention_positions_and_windows) {
     Random random(1);
     for (const int position : {0, 1, 30, 31, 32, 250, 255, 256, 257, 520})
         for (const int window : {1, 7, 33, 256, 300, kEndless})
-            for (const int tokens : {1, 9}) check_case(random, {tokens, 2, 16, position, window, 0});
+            for (const int tokens : {1, 9})
+                for (const int key_bytes : {2, 1}) check_case(random, {tokens, 2, 16, position, window, 0, key_bytes});
 }
 
 TEST(attention_shapes) {
@@ -155,6 +160,7 @@ TEST(attention_shapes) {
             for (const int tokens : {1, 32 / group}) {  // the least and most of a tile
                 check_case(random, {tokens, group, head_dim, 100, kEndless, 0});
                 check_case(random, {tokens, group, head_dim, 240, 60, 3});
+                check_case(random, {tokens, group, head_dim, 240, 60, 3, 1});
             }
 }
 

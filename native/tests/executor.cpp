@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kVocabulary = 70, kWidth = 64, kInner = 96, kHeads = 4, kKvHeads = 2, kHeadDim = 16;
 constexpr Sizes kSizes = {.tokens = 400, .sequences = 8, .blocks = 40, .layers = 2, .heads = kHeads, .kv_heads = kKvHeads,
-                          .head_dim = kHeadDim, .vocabulary = kVocabulary, .context = 600};
+                          .head_dim = kHeadDim, .key_bytes = 2, .vocabulary = kVocabulary, .context = 600};
 enum : int { kX, kH, kQ, kK, kV, kA, kGate, kUp, kY, kLast };
 
 // A model on a team of its own, its matrices of every format in turn.
 class Model {
 public:
-    Model(const Kernels& kernels, int threads)
+    Model(const Kernels& kernels, int threads, int key_bytes = 2)
         : team_(std::make_shared<Team>(threads)),
-          executor_(team_, kernels, plan(kernels, threads)) {}
+          executor_(team_, kernels, plan(kernels, threads, key_bytes)) {}
 
     Executor* operator->() { return &executor_; }
 
@@ -45,10 +45,12 @@ private:
         return weight;
     }
 
-    std::unique_ptr<Plan> plan(const Kernels& kernels, int threads) {
+    std::unique_ptr<Plan> plan(const Kernels& kernels, int threads, int key_bytes) {
+        Sizes sizes = kSizes;
+        sizes.key_bytes = key_bytes;
         const std::vector<int> widths = {kWidth, kWidth, kHeads * kHeadDim, kKvHeads * kHeadDim, kKvHeads * kHeadDim,
                                          kHeads * kHeadDim, kInner, kInner, kWidth, kWidth};
-        auto plan = std::make_unique<Plan>(arena_, kernels, kSizes, widths, threads);
+        auto plan = std::make_unique<Plan>(arena_, kernels, sizes, widths, threads);
         plan->embed(kX, matrix(kVocabulary, kWidth), 2);
         for (int layer = 0; layer < kSizes.layers; ++layer) {
             const bool first = layer == 0;
@@ -151,15 +153,17 @@ SamplingView greedy(std::size_t rows) {
 }  // namespace
 
 TEST(executor_threads_and_instruction_sets) {
-    std::vector<float> first;
-    for (const Kernels* kernels : instruction_sets())
-        for (const int threads : {1, 2, 5}) {
-            Model model(*kernels, threads);
-            const std::vector<float> logits = session(model);
-            for (const float x : logits) CHECK(std::isfinite(x));
-            if (first.empty()) first = logits;
-            CHECK(same(logits, first));
-        }
+    for (const int key_bytes : {2, 1}) {
+        std::vector<float> first;
+        for (const Kernels* kernels : instruction_sets())
+            for (const int threads : {1, 2, 5}) {
+                Model model(*kernels, threads, key_bytes);
+                const std::vector<float> logits = session(model);
+                for (const float x : logits) CHECK(std::isfinite(x));
+                if (first.empty()) first = logits;
+                CHECK(same(logits, first));
+            }
+    }
 }
 
 TEST(executor_does_not_see_what_the_cache_held) {
@@ -172,7 +176,7 @@ TEST(executor_chunks) {
     const auto prompt = tokens(3, 290);
     const std::size_t width = kVocabulary + 3;
     for (const int threads : {1, 3}) {
-        Model model(*instruction_sets().back(), threads);
+        Model model(*instruction_sets().back(), threads, threads == 1 ? 2 : 1);
         const std::vector<float> whole = step(model, {{prompt, 0, kLongBlocks}});
         for (const int size : {1, 7, 32, 257}) {
             std::vector<float> chunks;

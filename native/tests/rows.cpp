@@ -165,39 +165,46 @@ TEST(rows_rotate) {
         }
 }
 
-TEST(rows_store_kv) {
+template <class Key>
+void check_store_kv() {
     Random random(5);
     for (const int head_dim : {16, 48, 128})
         for (const int slot : {0, 7, kBlock - 1})
             for (const Kernels* kernels : instruction_sets()) {
                 const std::size_t d = std::size_t(head_dim);
                 const std::vector<float> k = random.numbers(d, 9), v = random.numbers(d, 9);
-                std::vector<std::uint8_t> block(std::size_t(KvHead::bytes(head_dim)), 0x5a);
+                std::vector<std::uint8_t> block(std::size_t(KvHead::bytes(head_dim, sizeof(Key))), 0x5a);
                 const std::vector<std::uint8_t> before = block;
-                kernels->store_kv(block.data(), slot, k.data(), v.data(), head_dim);
-                const KvHead head = {block.data(), head_dim};
+                const KvHead head = {block.data(), head_dim, sizeof(Key)};
+                kernels->store_kv(head, slot, k.data(), v.data());
                 for (int i = 0; i < head_dim; ++i) {
-                    const float key = head.key_scales()[slot] * float(head.keys()[i / 2 * 2 * kBlock + 2 * slot + i % 2]);
+                    const float key = head.key_scales()[slot] * float(head.keys<Key>()[i / 2 * 2 * kBlock + 2 * slot + i % 2]);
                     const float value = head.value_scales()[slot] * float(head.values()[(slot / 4 * head_dim + i) * 4 + slot % 4]);
                     CHECK(std::abs(key - k[std::size_t(i)]) <= 0.501f * head.key_scales()[slot]);
                     CHECK(std::abs(value - v[std::size_t(i)]) <= 0.501f * head.value_scales()[slot]);
                 }
                 std::size_t changed = 0;
                 for (std::size_t i = 0; i < block.size(); ++i) changed += block[i] != before[i];
-                CHECK(changed <= 3 * d + 8);
+                CHECK(changed <= (sizeof(Key) + 1) * d + 8);
             }
+}
+
+TEST(rows_store_kv) {
+    check_store_kv<std::int16_t>();
+    check_store_kv<std::int8_t>();
 }
 
 TEST(rows_store_kv_keeps_what_is_not_finite_visible) {
     for (const float bad : {NAN, kInfinity, -kInfinity})
-        for (const Kernels* kernels : instruction_sets()) {
-            std::vector<float> x(16, 1);
-            x[11] = bad;
-            std::vector<std::uint8_t> block(std::size_t(KvHead::bytes(16)));
-            kernels->store_kv(block.data(), 3, x.data(), x.data(), 16);
-            const KvHead head = {block.data(), 16};
-            CHECK(!std::isfinite(head.key_scales()[3]) && !std::isfinite(head.value_scales()[3]));
-        }
+        for (const Kernels* kernels : instruction_sets())
+            for (const int key_bytes : {1, 2}) {
+                std::vector<float> x(16, 1);
+                x[11] = bad;
+                std::vector<std::uint8_t> block(std::size_t(KvHead::bytes(16, key_bytes)));
+                const KvHead head = {block.data(), 16, key_bytes};
+                kernels->store_kv(head, 3, x.data(), x.data());
+                CHECK(!std::isfinite(head.key_scales()[3]) && !std::isfinite(head.value_scales()[3]));
+            }
 }
 
 TEST(rows_halves) {

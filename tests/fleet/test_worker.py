@@ -19,8 +19,11 @@ from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed
 from headrace.fleet.messages import Ready
+from headrace.fleet.sizes import sizes_for
 from headrace.fleet.supervisor import Supervisor
 from headrace.fleet.worker import open_engine
+from headrace.models.model import open_model
+from headrace.ops.cpu import CpuBackend
 from headrace.text.tokenizer import TokenizerError
 from tests.models.families import FAMILIES
 from tests.models.tiny import WIDTH, write_tiny
@@ -190,6 +193,18 @@ def test_weights_quantised_at_load_take_less_memory(tiny_path: Path) -> None:
         for kind in (None, "w8", "w4")
     )
     assert w4 < w8 < as_stored
+
+
+def test_int8_keys_leave_room_for_more_blocks(tiny_path: Path) -> None:
+    model = open_model(tiny_path)
+    wide, narrow = (
+        sizes_for(
+            config(tiny_path, kv_memory=1 << 16, kv_cache=kind), model, CpuBackend.kv_row_bytes
+        ).blocks
+        for kind in ("int16", "int8")
+    )
+    row = 2 * 2 * 32  # layers, heads, tokens
+    assert (wide, narrow) == ((1 << 16) // (row * 56), (1 << 16) // (row * 40))
 
 
 def test_a_budget_that_is_too_small_says_what_is_needed(tiny_path: Path) -> None:

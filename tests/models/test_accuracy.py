@@ -34,6 +34,14 @@ def test_cpu_logits_stay_with_the_reference_over_real_text(smollm2_path: Path) -
     assert cpu.top1 > 0.975
 
 
+def test_int8_keys_cost_this_model_little(smollm2_path: Path) -> None:
+    found = [
+        measure(smollm2_path, standard_text(), 512, 512, llama_python=None, kv_cache=kind)[0]
+        for kind in ("int16", "int8")
+    ]
+    assert found[0].mean_kl < found[1].mean_kl < found[0].mean_kl + 0.002
+
+
 @pytest.mark.parametrize("format", CONVERSIONS)
 def test_every_weight_format_stays_with_the_reference(smollm2_path: Path, format: str) -> None:
     (cpu,) = measure(smollm2_path, standard_text(), 128, 128, llama_python=None, format=format)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from headrace.ops.backend import Backend, Executable
+from headrace.ops.backend import Backend, Executable, KvCache
 from headrace.ops.checks import required_weights
 from headrace.ops.program import (
     Add,
@@ -167,6 +167,12 @@ def weights(program: Program, *, quantised: bool) -> Weights:
 
 
 def load(
-    backend: Backend, program: Program, *, quantised: bool = True, threads: int = 1
+    backend: Backend,
+    program: Program,
+    *,
+    quantised: bool = True,
+    threads: int = 1,
+    kv_cache: KvCache = "int16",
 ) -> Executable:
-    return backend.load(program, weights(program, quantised=quantised), limits(threads=threads))
+    sizes = limits(threads=threads, kv_cache=kv_cache)
+    return backend.load(program, weights(program, quantised=quantised), sizes)

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, Limits
+from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, KvCache, Limits
 from headrace.ops.program import (
     Attention,
     Embed,
@@ -126,8 +126,15 @@ def step(executable: Executable, *parts: Part, rows: Sequence[int] | None = None
     return executable.logits()
 
 
-def limits(*, tokens: int = 512, sequences: int = 16, blocks: int = 64, threads: int = 1) -> Limits:
-    return Limits(tokens=tokens, sequences=sequences, blocks=blocks, threads=threads)
+def limits(
+    *,
+    tokens: int = 512,
+    sequences: int = 16,
+    blocks: int = 64,
+    threads: int = 1,
+    kv_cache: KvCache = "int16",
+) -> Limits:
+    return Limits(tokens, sequences, blocks, threads, kv_cache)
 
 
 @dataclass(frozen=True, slots=True)

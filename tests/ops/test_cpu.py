@@ -482,8 +482,9 @@ def test_no_threads() -> None:
 
 def test_bytes_of_a_block() -> None:
     program = models.gemma()
-    found = kv_block_bytes(program, CpuBackend.kv_row_bytes)
-    assert found == 2 * 2 * (3 * 32 + 8) * BLOCK_SIZE
+    for kv_cache, codes in (("int16", 3 * 32), ("int8", 2 * 32)):
+        found = kv_block_bytes(program, CpuBackend.kv_row_bytes, kv_cache)
+        assert found == 2 * 2 * (codes + 8) * BLOCK_SIZE
 
 
 def rope_of(program: Program, **changes: Any) -> Program:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.ops.backend import Executable
+from headrace.ops.backend import Executable, KvCache
 from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.program import Program
 
@@ -44,10 +44,18 @@ def quantised(request: pytest.FixtureRequest) -> bool:
 Load = Callable[..., Executable]
 
 
+@pytest.fixture(scope="module", params=["int16", "int8"])
+def kv_cache(request: pytest.FixtureRequest) -> KvCache:
+    kind: KvCache = request.param
+    return kind
+
+
 @pytest.fixture(scope="module")
-def load(make: Make, quantised: bool) -> Load:
+def load(make: Make, quantised: bool, kv_cache: KvCache) -> Load:
     def loaded(isa: str | None = None, threads: int = 1) -> Executable:
-        return models.load(CpuBackend(isa), make(), quantised=quantised, threads=threads)
+        return models.load(
+            CpuBackend(isa), make(), quantised=quantised, threads=threads, kv_cache=kv_cache
+        )
 
     return loaded
 

@@ -5,9 +5,10 @@
 // but with fixed borders). A row's operations are therefore the same whatever other rows share
 // its tile, however its prompt was chunked, and wherever its splits were computed.
 //
-// Both products are of integers: queries and keys as 16-bit codes (8 bits cost models with
-// outliers among their keys, such as Qwen 2, a tenfold divergence), softmax weights and values as
+// Both products are of integers: queries and keys as 16-bit codes, softmax weights and values as
 // 8-bit ones. Twice and four times the rate of float products, and integer sums have no order.
+// Keys may be kept as 8-bit codes: a third less to read, but it costs models with outliers among
+// their keys, such as Qwen 2, a tenfold divergence.
 #pragma once
 
 #include "../kernels.hpp"
@@ -26,7 +27,7 @@ HEADRACE_INLINE void with_rows(int rows, Body body) {
 // Loops over register arrays are all unrolled: one that is not would keep the array in memory.
 
 // s[r][32 b + p] = scale[r] * key_scale[b][p] * (q[r] . key[b][p]), for R rows and B blocks.
-template <int R, int B>
+template <class Key, int R, int B>
 static void score_tile(const std::int16_t* q, const float* scale, const KvHead* heads, float* s) {
     const int head_dim = heads->head_dim;
     I32 dots[R][2 * B];
@@ -37,14 +38,14 @@ static void score_tile(const std::int16_t* q, const float* scale, const KvHead* 
         if constexpr (R < 2 * B) {
 #pragma GCC unroll 8
             for (int v = 0; v < 2 * B; ++v) {
-                const Words key = load_words(heads[v / 2].keys() + d * kBlock + v % 2 * 2 * kLanes);
+                const Words key = load_words(heads[v / 2].keys<Key>() + d * kBlock + v % 2 * 2 * kLanes);
 #pragma GCC unroll 16
                 for (int r = 0; r < R; ++r) dots[r][v] = dot(dots[r][v], key, q + r * head_dim + d);
             }
         } else {
             Words keys[2 * B];
 #pragma GCC unroll 8
-            for (int v = 0; v < 2 * B; ++v) keys[v] = load_words(heads[v / 2].keys() + d * kBlock + v % 2 * 2 * kLanes);
+            for (int v = 0; v < 2 * B; ++v) keys[v] = load_words(heads[v / 2].keys<Key>() + d * kBlock + v % 2 * 2 * kLanes);
 #pragma GCC unroll 16
             for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
@@ -64,13 +65,13 @@ static void score_tile(const std::int16_t* q, const float* scale, const KvHead* 
 constexpr int kScoreRows = kScoreVectors / 2;  // of one block
 
 // Few rows take several blocks at a time, so that enough sums are under way at once.
-template <int R>
+template <class Key, int R>
 static void score_rows(const std::int16_t* q, const float* scale, const KvHead* heads, int blocks, float* s) {
     constexpr int kMost = kScoreRows / R;
     constexpr int kBlocks = kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
     int b = 0;
-    for (; b + kBlocks <= blocks; b += kBlocks) score_tile<R, kBlocks>(q, scale, heads + b, s + b * kBlock);
-    for (; b < blocks; ++b) score_tile<R, 1>(q, scale, heads + b, s + b * kBlock);
+    for (; b + kBlocks <= blocks; b += kBlocks) score_tile<Key, R, kBlocks>(q, scale, heads + b, s + b * kBlock);
+    for (; b < blocks; ++b) score_tile<Key, R, 1>(q, scale, heads + b, s + b * kBlock);
 }
 
 // Weights of a row's values: codes [kSplit], and for each block the scale of its codes.
@@ -230,7 +231,7 @@ public:
         from_ = sees_from(first_) / kBlock;
         to_ = end_block(last_ - 1);
         for (int b = from_; b < to_; ++b)
-            heads_[b] = {tile.cache + tile.table[index * kSplitBlocks + b] * tile.block_stride, tile.head_dim};
+            heads_[b] = {tile.cache + tile.table[index * kSplitBlocks + b] * tile.block_stride, tile.head_dim, tile.key_bytes};
     }
 
     // Fills w.part and w.part_stats of rows first() .. last().
@@ -282,8 +283,10 @@ private:
         for (int r = first; r < last; r += kScoreRows) {
             const int count = last - r < kScoreRows ? last - r : kScoreRows;
             with_rows<kScoreRows>(count, [&](auto n) {
-                score_rows<decltype(n)::value>(w_.q + r * tile_.head_dim, w_.q_scales + r, heads_ + from, to - from,
-                                               w_.scores + r * kSplit + from * kBlock);
+                constexpr int kRows = decltype(n)::value;
+                const auto rows = tile_.key_bytes == 1 ? score_rows<std::int8_t, kRows> : score_rows<std::int16_t, kRows>;
+                rows(w_.q + r * tile_.head_dim, w_.q_scales + r, heads_ + from, to - from,
+                     w_.scores + r * kSplit + from * kBlock);
             });
         }
     }

@@ -100,16 +100,22 @@ static void rotate(float* x, int heads, int head_dim, int dims, bool interleaved
     }
 }
 
-static void store_kv(std::uint8_t* block, int slot, const float* k, const float* v, int head_dim) {
-    const KvHead head = {block, head_dim};
+template <class Code>
+static void store_key(const KvHead& head, int slot, const float* k, float limit) {
     alignas(64) std::int32_t codes[kLanes];
-    head.key_scales()[slot] = symmetric_codes(k, head_dim, word_limit(head_dim), [&](int d, I32 x) {
+    head.key_scales()[slot] = symmetric_codes(k, head.head_dim, limit, [&](int d, I32 x) {
         store(codes, x);
-        for (int i = 0; i < kLanes; ++i) head.keys()[(d + i) / 2 * 2 * kBlock + slot * 2 + i % 2] = std::int16_t(codes[i]);
+        for (int i = 0; i < kLanes; ++i) head.keys<Code>()[(d + i) / 2 * 2 * kBlock + slot * 2 + i % 2] = Code(codes[i]);
     });
-    head.value_scales()[slot] = symmetric_codes(v, head_dim, 127, [&](int d, I32 x) {
+}
+
+static void store_kv(const KvHead& head, int slot, const float* k, const float* v) {
+    if (head.key_bytes == 1) store_key<std::int8_t>(head, slot, k, 127);
+    else store_key<std::int16_t>(head, slot, k, word_limit(head.head_dim));
+    alignas(64) std::int32_t codes[kLanes];
+    head.value_scales()[slot] = symmetric_codes(v, head.head_dim, 127, [&](int d, I32 x) {
         store(codes, x);
-        std::int8_t* values = head.values() + (slot / 4 * head_dim + d) * 4 + slot % 4;
+        std::int8_t* values = head.values() + (slot / 4 * head.head_dim + d) * 4 + slot % 4;
         for (int i = 0; i < kLanes; ++i) values[4 * i] = std::int8_t(codes[i]);
     });
 }

@@ -239,6 +239,10 @@ HEADRACE_INLINE Words load_words(const std::int16_t* p) {
     const __m256i* q = reinterpret_cast<const __m256i*>(p);
     return {_mm256_loadu_si256(q), _mm256_loadu_si256(q + 1)};
 }
+HEADRACE_INLINE Words load_words(const std::int8_t* p) {
+    const __m128i* q = reinterpret_cast<const __m128i*>(p);
+    return {_mm256_cvtepi8_epi16(_mm_loadu_si128(q)), _mm256_cvtepi8_epi16(_mm_loadu_si128(q + 1))};
+}
 // sum + words . a: each lane's two words with the same two.
 HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
     std::int32_t two;

@@ -146,6 +146,9 @@ HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
     return {_mm512_dpbusd_epi32(sum.v, _mm512_set1_epi32(four), codes.v)};
 }
 HEADRACE_INLINE Words load_words(const std::int16_t* p) { return {_mm512_loadu_si512(p)}; }
+HEADRACE_INLINE Words load_words(const std::int8_t* p) {
+    return {_mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
 // sum + words . a: each lane's two words with the same two.
 HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
     std::int32_t two;

@@ -232,6 +232,10 @@ HEADRACE_INLINE I32 dot(I32 sum, SignedCodes codes, const std::uint8_t* a) {
 HEADRACE_INLINE Words load_words(const std::int16_t* p) {
     return {vld1q_s16(p), vld1q_s16(p + 8), vld1q_s16(p + 16), vld1q_s16(p + 24)};
 }
+HEADRACE_INLINE Words load_words(const std::int8_t* p) {
+    const int8x16_t low = vld1q_s8(p), high = vld1q_s8(p + 16);
+    return {vmovl_s8(vget_low_s8(low)), vmovl_high_s8(low), vmovl_s8(vget_low_s8(high)), vmovl_high_s8(high)};
+}
 HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
     std::int32_t two;
     __builtin_memcpy(&two, a, 4);

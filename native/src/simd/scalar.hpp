@@ -180,6 +180,11 @@ HEADRACE_INLINE Words load_words(const std::int16_t* p) {
     __builtin_memcpy(words.v, p, 64);
     return words;
 }
+HEADRACE_INLINE Words load_words(const std::int8_t* p) {
+    Words words;
+    for (int i = 0; i < 32; ++i) words.v[i] = p[i];
+    return words;
+}
 HEADRACE_INLINE I32 dot(I32 sum, Words words, const std::int16_t* a) {
     for (int i = 0; i < 16; ++i)
         for (int c = 0; c < 2; ++c) sum.v[i] += words.v[2 * i + c] * std::int32_t(a[c]);

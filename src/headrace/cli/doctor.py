@@ -209,6 +209,7 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     needed = engine + OVERHEAD
     free = _free_memory()
     detail = f"{size(free)} free; {size(needed)} are needed at most, {size(engine)} by the engine"
+    detail += f", whose KV cache has {settings.kv_cache} keys"
     if needed > free:
         advice = "lower --memory or --kv-memory, or choose a smaller model"
         yield Finding("memory", "warn", detail, advice)

@@ -211,6 +211,7 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         threads=settings.threads,
         memory=_bytes(settings.memory),
         kv_memory=_bytes(settings.kv_memory),
+        kv_cache=settings.kv_cache,
         max_sequences=settings.max_sequences,
         max_step_tokens=settings.max_step_tokens or usual_step_tokens(settings),
         context_length=settings.context_length,
@@ -241,7 +242,8 @@ def served_model(settings: Settings, version: ModelVersion, model: Model) -> Ser
     from headrace.ops.cpu import CpuBackend
 
     sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes)
-    determined_by = f"{version.sha256} {NUMERICS} {settings.quantization or ''}".rstrip()
+    chosen = f"{settings.kv_cache} {settings.quantization or ''}".rstrip()
+    determined_by = f"{version.sha256} {NUMERICS} {chosen}"
     return ServedModel(
         name=version.name,
         version=version.version,

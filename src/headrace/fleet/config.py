@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from headrace.ops.backend import KvCache
+
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Travels to the worker as one line of JSON on its standard input.
@@ -13,7 +15,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     path: the model file. model, version: the names it is served under. backend: "reference"
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
     threads: None for one a physical core (`fleet.cores`). memory: bytes the process may hold;
-    kv_memory: bytes of KV cache; `sizes_for` says what None means.
+    kv_memory: bytes of KV cache; `sizes_for` says what None means. kv_cache: its keys' codes.
     context_length: None for the model's own. prefix_cache: whether KV blocks are kept for later
     prompts. target_itl in milliseconds, target_throughput in tokens a second: at most one.
     """
@@ -27,6 +29,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     threads: int | None = None
     memory: int | None = None
     kv_memory: int | None = None
+    kv_cache: KvCache = "int16"
     max_sequences: int = 64
     max_step_tokens: int = 512
     context_length: int | None = None

@@ -14,7 +14,7 @@ from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import DoesNotFit
 from headrace.fleet.memory import Memory, memory_of
 from headrace.models.model import Model
-from headrace.ops.backend import BLOCK_SIZE, kv_block_bytes
+from headrace.ops.backend import BLOCK_SIZE, KvCache, kv_block_bytes
 from headrace.settings import GIB, MIB
 
 DEFAULT_KV = GIB
@@ -32,7 +32,9 @@ class Sizes:
     memory: int
 
 
-def sizes_for(config: WorkerConfig, model: Model, kv_row_bytes: Callable[[int], int]) -> Sizes:
+def sizes_for(
+    config: WorkerConfig, model: Model, kv_row_bytes: Callable[[int, KvCache], int]
+) -> Sizes:
     """As many blocks as the memory allows, but no more than all sequences can ever fill.
 
     kv_memory alone is the cache's own size; memory is what the whole process may hold, and the
@@ -46,7 +48,7 @@ def sizes_for(config: WorkerConfig, model: Model, kv_row_bytes: Callable[[int], 
             f"context_length is {asked}, but {config.model} was made for"
             f" {model.context_length} tokens"
         )
-    block = kv_block_bytes(model.program, kv_row_bytes)
+    block = kv_block_bytes(model.program, kv_row_bytes, config.kv_cache)
     held = memory_of(config, model)
     kv_memory = config.kv_memory
     if kv_memory is None:

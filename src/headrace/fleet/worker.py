@@ -37,6 +37,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         sequences=config.max_sequences,
         blocks=sizes.blocks,
         threads=config.threads or usable_cores(),
+        kv_cache=config.kv_cache,
     )
     executable = backend.load(model.program, model.weights, limits)
     _give_back_free_memory()

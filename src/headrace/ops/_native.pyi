@@ -8,7 +8,7 @@ _Floats = NDArray[np.float32]
 _Ints = NDArray[np.int32]
 
 def available_isas() -> list[str]: ...
-def kv_row_bytes(head_dim: int) -> int: ...
+def kv_row_bytes(head_dim: int, key_bytes: int) -> int: ...
 
 class Matrix:
     @property
@@ -52,6 +52,7 @@ class Builder:
         heads: int,
         kv_heads: int,
         head_dim: int,
+        key_bytes: int,
         vocabulary: int,
         context: int,
         widths: Sequence[int],

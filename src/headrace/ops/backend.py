@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,19 +19,25 @@ from headrace.ops.weights import WeightSource
 BLOCK_SIZE = 32
 """Tokens in one KV block."""
 
+KvCache = Literal["int16", "int8"]
+"""How the cache holds keys: codes of so many bits, symmetric around 0, with a float scale for
+each position and KV head. Values are 8-bit codes always. int8 makes the cache a third smaller
+and costs models with outliers among their keys (Qwen 2) much of their accuracy."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """Sizes a backend reserves memory for at load.
 
     tokens: most tokens in a step; sequences: most sequences in a step;
-    blocks: KV blocks in the cache; threads: compute threads.
+    blocks: KV blocks in the cache; threads: compute threads; kv_cache: how it holds keys.
     """
 
     tokens: int
     sequences: int
     blocks: int
     threads: int
+    kv_cache: KvCache = "int16"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +116,13 @@ class NonFiniteLogits(RuntimeError):
         self.sampled = sampled
 
 
-def kv_block_bytes(program: Program, row_bytes: Callable[[int], int]) -> int:
+def kv_block_bytes(
+    program: Program, row_bytes: Callable[[int, KvCache], int], kv_cache: KvCache
+) -> int:
     """Bytes of one KV block: keys and values of BLOCK_SIZE tokens in all layers. row_bytes is
     the backend's `kv_row_bytes`."""
-    return program.layers * program.kv_heads * BLOCK_SIZE * row_bytes(program.head_dim)
+    row = row_bytes(program.head_dim, kv_cache)
+    return program.layers * program.kv_heads * BLOCK_SIZE * row
 
 
 class Executable(Protocol):
@@ -149,7 +158,7 @@ class Backend(Protocol):
     isa: str
 
     @staticmethod
-    def kv_row_bytes(head_dim: int) -> int:
+    def kv_row_bytes(head_dim: int, kv_cache: KvCache) -> int:
         """What the key and the value of one token and KV head take in the cache."""
         ...
 

@@ -17,6 +17,7 @@ from headrace.ops import _native
 from headrace.ops.backend import (
     Adjustments,
     Batch,
+    KvCache,
     Limits,
     NonFiniteLogits,
     Sampled,
@@ -39,6 +40,9 @@ from headrace.ops.program import (
     SelectRows,
 )
 from headrace.ops.weights import DenseWeight, Multiples, Numbers, Weight, WeightSource
+
+KEY_BYTES: dict[KvCache, int] = {"int16": 2, "int8": 1}
+"""What a key's code takes in the cache."""
 
 
 def available_isas() -> list[str]:
@@ -102,9 +106,9 @@ class CpuBackend:
             )
 
     @staticmethod
-    def kv_row_bytes(head_dim: int) -> int:
-        """Keys in 16 bits, values in 8, a float scale for each."""
-        size: int = _native.kv_row_bytes(head_dim)
+    def kv_row_bytes(head_dim: int, kv_cache: KvCache) -> int:
+        """Codes of key and value, and a float scale for each."""
+        size: int = _native.kv_row_bytes(head_dim, KEY_BYTES[kv_cache])
         return size
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> CpuExecutable:
@@ -214,6 +218,7 @@ class _Lowering:
             heads=program.heads,
             kv_heads=program.kv_heads,
             head_dim=program.head_dim,
+            key_bytes=KEY_BYTES[limits.kv_cache],
             vocabulary=program.vocab_size,
             context=program.context_length,
             widths=list(program.buffers.values()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampled, Sampling
+from headrace.ops.backend import BLOCK_SIZE, Batch, KvCache, Limits, Sampled, Sampling
 from headrace.ops.checks import check_batch, check_sampling, load_weights
 from headrace.ops.program import (
     Add,
@@ -40,7 +40,8 @@ class ReferenceBackend:
     isa = "numpy"
 
     @staticmethod
-    def kv_row_bytes(head_dim: int) -> int:
+    def kv_row_bytes(head_dim: int, kv_cache: KvCache) -> int:
+        """Floats, whatever other backends make of them."""
         return 8 * head_dim
 
     def load(self, program: Program, weights: WeightSource, limits: Limits) -> ReferenceExecutable:

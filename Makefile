@@ -7,7 +7,7 @@ BIN    := $(VENV)/bin
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test lint format bench bench-peers bench-plots sanitize arm clean
+.PHONY: help setup serve test test-all lint format bench bench-peers bench-plots sanitize arm clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
@@ -29,7 +29,10 @@ setup: $(VENV)/.serve  ## install Headrace and build its kernels into .venv
 serve: setup  ## fetch the default model if need be, and serve it
 	$(BIN)/headrace serve
 
-test: $(VENV)/.test lint  ## lint, type-check and run every test
+test: $(VENV)/.test lint  ## lint, type-check and run every test but those of minutes
+	$(BIN)/python -m pytest -m "not heavy"
+
+test-all: $(VENV)/.test lint  ## lint, type-check and run every test
 	$(BIN)/python -m pytest
 
 lint: $(VENV)/.test  ## ruff and mypy

@@ -37,16 +37,13 @@ template <class... Parts>
 void check_blocks(const BatchView& batch, const Sizes& sizes) {
     const std::size_t sequences = batch.starts.size() - 1;
     std::size_t deepest = 0;
-    const auto used = [&](std::size_t s) {
-        return std::size_t(batch.positions[std::size_t(batch.starts[s + 1]) - 1] / kBlock + 1);
-    };
-    for (std::size_t s = 0; s < sequences; ++s) deepest = std::max(deepest, used(s));
+    for (std::size_t s = 0; s < sequences; ++s) deepest = std::max(deepest, batch.table(s).size());
     const Shape& shape = batch.table_shape;
     if (shape.size() != 2 || shape[0] != sequences || shape[1] < deepest)
         refuse("block tables of shape ", shape, " for ", sequences,
                " sequences of up to ", deepest, " blocks");
     for (std::size_t s = 0; s < sequences; ++s)
-        for (const std::int32_t block : batch.tables.subspan(s * shape[1], used(s)))
+        for (const std::int32_t block : batch.table(s))
             if (block < 0 || block >= sizes.blocks)
                 refuse("block id outside the cache of ", sizes.blocks, " blocks");
 }

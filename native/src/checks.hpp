@@ -12,10 +12,19 @@ namespace headrace {
 
 using Shape = std::vector<std::size_t>;
 
-// A step's arrays as the caller has them. tables: [sequences][blocks].
+// A step's arrays as the caller has them. tables: [sequences][blocks], its rows so many elements
+// apart, since they are parts of longer ones.
 struct BatchView {
-    std::span<const std::int32_t> tokens, positions, starts, tables, logit_rows;
+    std::span<const std::int32_t> tokens, positions, starts, logit_rows;
+    const std::int32_t* tables;
     Shape table_shape;
+    std::int64_t table_stride;
+
+    // The blocks that hold what a sequence has computed after the step.
+    std::span<const std::int32_t> table(std::size_t sequence) const {
+        const int last = positions[std::size_t(starts[sequence + 1]) - 1];
+        return {tables + std::int64_t(sequence) * table_stride, std::size_t(last / kBlock + 1)};
+    }
 };
 
 // One number a row, changes in any order, and perhaps a mask [rows][words].

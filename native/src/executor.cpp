@@ -5,6 +5,9 @@
 
 namespace headrace {
 
+// Floats of attention's parts that a step of several tokens may take: fleet/memory.py counts on it.
+constexpr std::size_t kMostParts = 1 << 24;
+
 Executor::Executor(std::shared_ptr<Team> team, const Kernels& kernels, std::unique_ptr<Plan> plan)
     : team_(std::move(team)), kernels_(kernels), plan_(std::move(plan)) {
     for (int m = 0; m < team_->threads(); ++m) scratch_.emplace_back(plan_->scratch_floats());
@@ -19,15 +22,18 @@ void Executor::prepare(const BatchView& batch) {
     };
     copy(step_.tokens, batch.tokens);
     copy(step_.positions, batch.positions);
-    copy(step_.tables, batch.tables);
     copy(step_.logit_rows, batch.logit_rows);
     const int sequences = int(batch.starts.size()) - 1;
-    step_.table_width = int(batch.table_shape[1]);
+    step_.tables.clear();
+    step_.table_starts.clear();
     step_.sequence_of.resize(step_.tokens.size());
     step_.tiles.clear();
     int deepest = 0;
     for (int s = 0; s < sequences; ++s) {
         const int start = batch.starts[std::size_t(s)], end = batch.starts[std::size_t(s) + 1];
+        const auto blocks = batch.table(std::size_t(s));
+        step_.table_starts.push_back(step_.tables.size());
+        step_.tables.insert(step_.tables.end(), blocks.begin(), blocks.end());
         std::fill(step_.sequence_of.begin() + start, step_.sequence_of.begin() + end, s);
         for (int first = start; first < end; first += plan_->tile_tokens())
             step_.tiles.push_back({s, first, std::min(plan_->tile_tokens(), end - first)});
@@ -36,10 +42,11 @@ void Executor::prepare(const BatchView& batch) {
     // How the work is cut changes who computes what, never a result.
     const int splits = deepest / kSplit + 1;
     const bool few = int(step_.tiles.size()) * plan_->sizes().kv_heads < 4 * team_->threads();
-    step_.splits = few && splits > 1 ? splits : 0;
     step_.part_stride = (plan_->sizes().head_dim + 2 + 15) / 16 * 16;
-    step_.parts.resize(step_.tokens.size() * std::size_t(plan_->sizes().heads) * std::size_t(step_.splits) *
-                       std::size_t(step_.part_stride));
+    const std::size_t token_parts = std::size_t(plan_->sizes().heads) * std::size_t(splits * step_.part_stride);
+    const bool bounded = step_.tokens.size() == 1 || step_.tokens.size() * token_parts <= kMostParts;
+    step_.splits = few && bounded && splits > 1 ? splits : 0;
+    step_.parts.resize(step_.splits > 0 ? step_.tokens.size() * token_parts : 0);
     const std::size_t wanted = std::size_t(logit_rows()) * std::size_t(logit_width());
     if (wanted > logits_capacity_) {
         logits_.reset();

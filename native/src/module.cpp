@@ -32,8 +32,8 @@ using Grid = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Block = nb::ndarray<const T, nb::c_contig, nb::device::cpu>;  // of any shape
 
-template <class T>
-Shape shape_of(const Block<T>& array) {
+template <class Array>
+Shape shape_of(const Array& array) {
     Shape shape;
     for (std::size_t i = 0; i < array.ndim(); ++i) shape.push_back(array.shape(i));
     return shape;
@@ -284,10 +284,13 @@ NB_MODULE(_native, m) {
 
     nb::class_<Executor>(m, "Executor")
         .def("launch", [](Executor& executor, const Vector<std::int32_t>& tokens, const Vector<std::int32_t>& positions,
-                          const Vector<std::int32_t>& starts, const Block<std::int32_t>& tables, const Vector<std::int32_t>& logit_rows) {
+                          const Vector<std::int32_t>& starts, const nb::ndarray<const std::int32_t, nb::device::cpu>& tables,
+                          const Vector<std::int32_t>& logit_rows) {
+            const bool grid = tables.ndim() == 2;
+            if (grid && tables.shape(1) > 1 && tables.stride(1) != 1)
+                throw std::invalid_argument("block tables must lie in contiguous rows");
             const BatchView batch = {view<std::int32_t>(tokens), view<std::int32_t>(positions), view<std::int32_t>(starts),
-                                     view<std::int32_t>(tables), view<std::int32_t>(logit_rows),
-                                     shape_of(tables)};
+                                     view<std::int32_t>(logit_rows), tables.data(), shape_of(tables), grid ? tables.stride(0) : 0};
             const nb::gil_scoped_release released;
             executor.launch(batch);
         })

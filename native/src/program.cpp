@@ -144,8 +144,7 @@ public:
             turn(k_.row(r), sizes_.kv_heads, r);
         }
         const int position = step.positions[std::size_t(r)];
-        const std::size_t table = std::size_t(step.sequence_of[std::size_t(r)]) * std::size_t(step.table_width);
-        const std::int64_t block = step.tables[table + std::size_t(position / kBlock)];
+        const std::int64_t block = step.table(step.sequence_of[std::size_t(r)])[position / kBlock];
         std::uint8_t* at = cache_.data + layer_ * cache_.layer_stride + block * cache_.block_stride;
         for (int h = 0; h < sizes_.kv_heads; ++h, at += cache_.head_stride)
             kernels_.store_kv({at, sizes_.head_dim, sizes_.key_bytes}, position % kBlock,
@@ -288,7 +287,7 @@ public:
             .head_dim = sizes_.head_dim,
             .key_bytes = sizes_.key_bytes,
             .position = step.positions[std::size_t(tokens.first)],
-            .table = step.tables.data() + std::size_t(tokens.sequence) * std::size_t(step.table_width),
+            .table = step.table(tokens.sequence),
             .cache = cache_.data + spec_.layer * cache_.layer_stride + head * cache_.head_stride,
             .block_stride = cache_.block_stride,
             .scale = spec_.scale,

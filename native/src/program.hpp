@@ -40,8 +40,9 @@ struct TokenTile {
 };
 
 struct Step {
-    std::vector<std::int32_t> tokens, positions, sequence_of, tables, logit_rows;
-    int table_width = 0;
+    std::vector<std::int32_t> tokens, positions, sequence_of, logit_rows;
+    std::vector<std::int32_t> tables;     // the blocks of each sequence in turn
+    std::vector<std::size_t> table_starts;  // where each begins
     std::vector<TokenTile> tiles;
     // If there are fewer tiles than threads, each split of the KV cache is a task of its own
     // and leaves its part here: [token][head][split][part_stride].
@@ -49,6 +50,7 @@ struct Step {
     std::int64_t part_stride = 0;
     std::vector<float> parts;
 
+    const std::int32_t* table(int sequence) const { return tables.data() + table_starts[std::size_t(sequence)]; }
     int rows(Rows which) const { return int(which == Rows::kTokens ? tokens.size() : logit_rows.size()); }
 };
 

@@ -100,7 +100,9 @@ struct Batch {
         for (std::size_t i = 0; i < tokens.size(); ++i) rows.push_back(int(i));
         shape = {parts.size(), columns};
     }
-    BatchView view() const { return {tokens, positions, starts, tables, rows, shape}; }
+    BatchView view() const {
+        return {tokens, positions, starts, rows, tables.data(), shape, shape.empty() ? 0 : std::int64_t(shape[1])};
+    }
 
     std::vector<std::int32_t> tokens, positions, starts{0}, tables, rows;
     Shape shape;

@@ -182,7 +182,7 @@ class LocalSupervisor:
             await asyncio.gather(self._task, return_exceptions=True)
 
     def submit(self, request: GenerationRequest) -> Mailbox:
-        self.model.prompts.append(request.prompt)
+        self.model.prompts.append(list(request.prompt))
         mailbox = self._mailboxes[request.id] = Mailbox(request)
         self.engine.submit(request)
         return mailbox

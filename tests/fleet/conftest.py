@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+from array import array
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -42,7 +43,7 @@ async def make_supervisor() -> AsyncIterator[MakeSupervisor]:
 def request(name: str, max_tokens: int = 5, first_token: int = 1) -> GenerationRequest:
     return GenerationRequest(
         id=name,
-        prompt=[first_token, 2, 3],
+        prompt=array("i", [first_token, 2, 3]),
         sampling=SamplingParams(),
         stopping=StopConditions(max_tokens=max_tokens),
     )

@@ -14,7 +14,7 @@ import zmq
 from headrace.engine.output import Output
 from headrace.fleet.channel import Channel, ParentGone, read_launch
 from headrace.fleet.config import Launch, WorkerConfig
-from headrace.fleet.messages import Cancel, FromWorker, Outputs, Probe, Submit
+from headrace.fleet.messages import Cancel, FromWorker, Outputs, Probe, Submit, pack_ids
 
 from .conftest import request
 
@@ -44,7 +44,7 @@ def ends(tmp_path: Path) -> Iterator[Ends]:
 def test_messages_arrive_whole_and_in_order(ends: Ends) -> None:
     sent = [Submit([request("a")]), Cancel(["a", "b"]), Probe(7)]
     for message in sent:
-        ends.parent.send(msgspec.msgpack.encode(message))
+        ends.parent.send(msgspec.msgpack.encode(message, enc_hook=pack_ids))
     received = []
     while len(received) < len(sent):
         received += ends.channel.receive(wait=True)

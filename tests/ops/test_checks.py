@@ -127,6 +127,15 @@ def test_unused_columns_of_block_tables_may_hold_anything(executable: Executable
     assert np.isfinite(executable.logits()).all()
 
 
+def test_block_tables_may_be_parts_of_wider_ones(executable: Executable, expected: Floats) -> None:
+    batch = good()
+    sequences, blocks = batch.block_tables.shape
+    wide = np.full((sequences, blocks + 5), -1, np.int32)
+    wide[:, :blocks] = batch.block_tables
+    executable.launch(replace(batch, block_tables=wide[:, :blocks]))
+    assert np.array_equal(executable.logits(), expected)
+
+
 def test_last_position_of_the_context(executable: Executable) -> None:
     blocks = list(range(32))
     assert np.isfinite(step(executable, Part([1, 2], 1022, blocks))).all()

@@ -431,6 +431,13 @@ def test_arrays_may_be_reused_after_launch() -> None:
     assert np.array_equal(executable.logits(), expected)
 
 
+def test_rows_of_block_tables_are_contiguous() -> None:
+    executable = models.load(CpuBackend(), models.llama())
+    batch = batch_of(Part(range(100), 0, blocks_for(100)))
+    with pytest.raises(ValueError, match="contiguous rows"):
+        executable.launch(replace(batch, block_tables=np.repeat(batch.block_tables, 2, 1)[:, ::2]))
+
+
 def test_a_step_nobody_waits_for() -> None:
     """The next launch waits for it; an executable dropped while it runs ends cleanly."""
     probe = slow_probe()

@@ -9,6 +9,7 @@ import ipaddress
 import json
 import signal
 import socket
+from array import array
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -260,7 +261,7 @@ async def warm_up(dispatcher: Dispatcher) -> None:
 
     request = GenerationRequest(
         id="warm-up",
-        prompt=[0] * 8,
+        prompt=array("i", [0] * 8),
         sampling=SamplingParams(temperature=0.0),
         stopping=StopConditions(max_tokens=2),
     )

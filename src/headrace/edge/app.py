@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from uuid import UUID
 
 from starlette.applications import Starlette
@@ -38,11 +39,13 @@ def create_app(services: Services) -> Starlette:
     )
 
     async def chat(body: bytes, id: UUID, principal: Principal) -> Plan:
-        request = parse_chat_request(body, max_choices=services.max_choices)
+        parse = partial(parse_chat_request, body, max_choices=services.max_choices)
+        request = await planner.aside(len(body), parse)
         return await planner.chat(request, id, principal)
 
     async def completion(body: bytes, id: UUID, principal: Principal) -> Plan:
-        request = parse_completion_request(body, max_choices=services.max_choices)
+        parse = partial(parse_completion_request, body, max_choices=services.max_choices)
+        request = await planner.aside(len(body), parse)
         return await planner.completion(request, id, principal)
 
     @asynccontextmanager

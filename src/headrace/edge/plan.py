@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from array import array
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,12 +25,17 @@ from headrace.api.openai.parameters import GenerationParameters
 from headrace.edge.published import PublishedPrefixes
 from headrace.edge.services import Decoder, Prompts, ServedModel
 from headrace.edge.template_variables import template_variables
-from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
+from headrace.engine.request import (
+    GenerationRequest,
+    SamplingParams,
+    StopConditions,
+    TokenIds,
+)
 from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 
 INLINE_CHARACTERS = 4096
-"""Longer texts are tokenised on a thread of their own, so that no stream waits for them."""
+"""Longer texts are parsed and tokenised on another thread, so that no stream waits for them."""
 
 T = TypeVar("T")
 
@@ -52,7 +58,7 @@ class Plan:
 class Sized:
     """A tokenised prompt, how many tokens may follow it, and how to tell thoughts among them."""
 
-    ids: list[int]
+    ids: TokenIds
     max_tokens: int
     thinking: Thinking | None = None
 
@@ -81,7 +87,7 @@ class Planner:
         variables = template_variables(request, self._prompts)
         size = sum(len(text) for message in messages for text in message.values())
         try:
-            ids = await self._aside(size, lambda: self._prompts.chat(messages, variables=variables))
+            ids = await self.aside(size, lambda: self._prompts.chat(messages, variables=variables))
         except TemplateError as error:
             raise invalid_request(
                 f"The model's chat template refuses these messages: {error}", "messages"
@@ -142,7 +148,7 @@ class Planner:
         if not isinstance(prompt, str):
             self._check_ids(prompt, param)
             return prompt
-        ids = await self._aside(len(prompt), lambda: self._prompts.completion(prompt))
+        ids = await self.aside(len(prompt), lambda: self._prompts.completion(prompt))
         if not ids and self._decoder.bos_id is not None:
             return [self._decoder.bos_id]
         if not ids:
@@ -215,7 +221,8 @@ class Planner:
         model = self._model
         return Head(f"{prefix}-{id.hex}", int(time.time()), model.name, model.fingerprint)
 
-    async def _aside(self, size: int, work: Callable[[], T]) -> T:
+    async def aside(self, size: int, work: Callable[[], T]) -> T:
+        """Do what takes time with the size of a text: at once if that is small."""
         if size <= INLINE_CHARACTERS:
             return work()
         return await asyncio.get_running_loop().run_in_executor(self._workers, work)
@@ -230,7 +237,7 @@ def _fit(
     if rest < (asked or 1):
         param = params[0] if rest < 1 else params[1]
         raise context_length_exceeded(room, len(ids), asked or 1, param)
-    return Sized(ids, min(default, rest) if asked is None else asked)
+    return Sized(array("i", ids), min(default, rest) if asked is None else asked)
 
 
 def _completion_sampling(request: CompletionRequest) -> SamplingParams:

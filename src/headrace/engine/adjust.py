@@ -37,7 +37,7 @@ class LogitAdjuster:
         self._seen = np.zeros(64, np.int32)
         self._counts = np.zeros(64, np.int32)
         if self._repetition:
-            for token in prompt:
+            for token in dict.fromkeys(prompt):
                 self._slot(token)
 
     def add(self, token: int) -> None:

@@ -262,8 +262,10 @@ class Engine:
             ("logit_bias", request.sampling.logit_bias),
             ("stop_token_ids", stopping.stop_token_ids),
         ):
-            outside = next((token for token in ids if not 0 <= token < size), None)
-            if outside is not None:
+            # Not one by one: a step may wait for this, and a prompt have a million tokens.
+            least, most = min(ids, default=0), max(ids, default=0)
+            if least < 0 or most >= size:
+                outside = least if least < 0 else most
                 return f"{name} holds token id {outside}; the vocabulary has {size} tokens"
         fault = _sampling_fault(request.sampling)
         if fault is not None:

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
+from typing import TYPE_CHECKING, TypeAlias
+
 import msgspec
 
 from headrace.text.reasoning import Thinking
+
+if TYPE_CHECKING:
+    TokenIds: TypeAlias = array[int]
+else:
+    TokenIds = array  # of type "i": four bytes each; as a list of ints they take forty
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +64,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    prompt: list[int]
+    prompt: TokenIds
     sampling: SamplingParams
     stopping: StopConditions
     namespace: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence as Items
 from typing import Protocol
 
@@ -91,7 +92,7 @@ class Sequence:
     ) -> None:
         sampling, stopping = request.sampling, request.stopping
         self.request = request
-        self.tokens = list(request.prompt)
+        self.tokens = array("i", request.prompt)
         self.prompt_length = len(request.prompt)
         self.chain = HashChain(self.tokens, request.namespace, request.published)
         self.arrival = 0

@@ -8,13 +8,13 @@ import msgspec
 import zmq
 
 from headrace.fleet.config import Launch
-from headrace.fleet.messages import FromWorker, ToWorker
+from headrace.fleet.messages import FromWorker, ToWorker, unpack_ids
 
 LINGER_MS = 1000
 """How long a worker that ends may take to get its last words out."""
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker)
+_decoder: msgspec.msgpack.Decoder[ToWorker] = msgspec.msgpack.Decoder(ToWorker, dec_hook=unpack_ids)
 
 
 class ParentGone(Exception):

@@ -15,9 +15,9 @@ import msgspec
 import zmq
 
 from headrace.fleet.config import Launch, WorkerConfig
-from headrace.fleet.messages import FromWorker, ToWorker
+from headrace.fleet.messages import FromWorker, ToWorker, pack_ids
 
-_encoder = msgspec.msgpack.Encoder()
+_encoder = msgspec.msgpack.Encoder(enc_hook=pack_ids)
 _decoder: msgspec.msgpack.Decoder[FromWorker] = msgspec.msgpack.Decoder(FromWorker)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from headrace.engine.blocks import blocks_for
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.models.formats import decoding_bytes, packed_bytes
@@ -25,6 +26,13 @@ TOKENIZER = 1280
 
 ROWS_OF_TILE = 12
 """Rows of one expert begin at a whole tile."""
+
+REQUEST_TOKEN = 16
+"""Bytes of a token of a request: on its way here, in its prompt, among its sequence's tokens and
+in the names of their blocks. As many requests as may run at once are here, of any length."""
+
+MOST_PARTS = 1 << 24
+"""Floats that attention's parts may take in a step of several tokens, as native code has it."""
 
 THREAD = 4 * MIB
 """Scratch memory of a compute thread, beside what it needs to sample."""
@@ -54,6 +62,7 @@ class Memory:
 def memory_of(config: WorkerConfig, model: Model) -> Memory:
     vocabulary = model.program.vocab_size
     threads = config.threads or usable_cores()
+    context = config.context_length or model.context_length
     weights = loading = 0
     for name in dict.fromkeys(name for name, _ in required_weights(model.program)):
         tensor = model.tensors[name]
@@ -61,11 +70,25 @@ def memory_of(config: WorkerConfig, model: Model) -> Memory:
         loading = max(loading, weights + decoding_bytes(tensor))
     sampling = 16 * vocabulary  # adjusted logits, their exponentials, candidates
     return Memory(
-        reserve=RUNTIME + TOKENIZER * vocabulary,
+        reserve=RUNTIME + TOKENIZER * vocabulary + REQUEST_TOKEN * config.max_sequences * context,
         weights=weights,
         loading=loading,
-        buffers=_buffers(model.program, config) + threads * (THREAD + sampling),
+        buffers=_buffers(model.program, config)
+        + 3 * 4 * config.max_sequences * blocks_for(context)  # tables: engine, runner, kernels
+        + 4 * _parts(model.program, min(config.max_step_tokens, context), context, threads)
+        + threads * (THREAD + sampling),
     )
+
+
+def _parts(program: Program, tokens: int, context: int, threads: int) -> int:
+    """Floats of what each split of the cache gives where attention has too few tiles for the
+    threads (`prepare` in native/src/executor.cpp)."""
+    split, tile_rows, lanes = 256, 32, 16
+    tiles = (4 * threads - 1) // program.kv_heads
+    tokens = min(tokens, tiles * max(1, tile_rows * program.kv_heads // program.heads))
+    part = -(-(program.head_dim + 2) // lanes) * lanes
+    of_token = program.heads * -(-context // split) * part
+    return max(min(tokens * of_token, MOST_PARTS), min(tokens, 1) * of_token)
 
 
 def _buffers(program: Program, config: WorkerConfig) -> int:

@@ -5,10 +5,13 @@ msgpack through msgspec tagged structs over ZeroMQ; never pickle.
 
 from __future__ import annotations
 
+from array import array
+from typing import Any
+
 import msgspec
 
 from headrace.engine.output import Output
-from headrace.engine.request import GenerationRequest
+from headrace.engine.request import GenerationRequest, TokenIds
 from headrace.engine.status import EngineStatus
 
 
@@ -75,3 +78,15 @@ EXIT_FAILED = 3
 """Exit status of a worker that has sent a Failed."""
 
 FromWorker = Ready | Status | Outputs | Failed
+
+
+def pack_ids(ids: Any) -> bytes:
+    """Encoders' hook: token ids as their bytes. Both ends are on one machine."""
+    if isinstance(ids, array):
+        return ids.tobytes()
+    raise NotImplementedError(f"a message cannot hold a {type(ids).__name__}")
+
+
+def unpack_ids(_: type, ids: Any) -> TokenIds:
+    """Decoders' hook: what `pack_ids` made, or a list of token ids."""
+    return array("i", ids)

@@ -46,7 +46,8 @@ class Batch:
 
     tokens, positions: int32 [T]. starts: int32 [S + 1]; sequence s owns tokens
     starts[s] .. starts[s+1], at consecutive positions. block_tables: int32 [S, B], the KV
-    block of positions b * BLOCK_SIZE .. at column b (unused columns: any value).
+    block of positions b * BLOCK_SIZE .. at column b (unused columns: any value); its rows are
+    contiguous, and may be parts of longer ones.
     logit_rows: int32 [R], indices into tokens, ascending.
     """
 

@@ -40,18 +40,19 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
         """Each prompt with the path it stands at. Raises BodyError for a mixed or empty one."""
         if isinstance(self.prompt, str):
             return [("prompt", self.prompt)]
-        first = type(self.prompt[0])
-        for index, item in enumerate(self.prompt):
-            param = f"prompt[{index}]"
-            if type(item) is not first:
-                raise BodyError(
-                    "Invalid 'prompt': texts, token ids and lists of token ids can't be mixed.",
-                    param,
-                )
-            if item == []:
-                raise BodyError(f"Invalid '{param}': a list of token ids can't be empty.", param)
-        if first is int:
+        kinds = set(map(type, self.prompt))  # no loop of ours: it may be a million token ids
+        if len(kinds) > 1:
+            first = type(self.prompt[0])
+            index = next(i for i, item in enumerate(self.prompt) if type(item) is not first)
+            raise BodyError(
+                "Invalid 'prompt': texts, token ids and lists of token ids can't be mixed.",
+                f"prompt[{index}]",
+            )
+        if kinds == {int}:
             return [("prompt", self.prompt)]  # type: ignore[list-item]
+        if [] in self.prompt:
+            param = f"prompt[{self.prompt.index([])}]"
+            raise BodyError(f"Invalid '{param}': a list of token ids can't be empty.", param)
         return [(f"prompt[{i}]", item) for i, item in enumerate(self.prompt)]  # type: ignore[misc]
 
 

@@ -86,7 +86,9 @@ class Tokenizer:
             return []
         encoder = self._codec.start if first else self._codec.middle
         try:
-            return list(encoder.encode(text, add_special_tokens=False).ids)
+            # Unlike `encode` this lets other threads run, and it skips what we don't ask for.
+            (encoding,) = encoder.encode_batch_fast([text], add_special_tokens=False)
+            return list(encoding.ids)
         except TypeError:
             text.encode()  # says which surrogate it was
             raise

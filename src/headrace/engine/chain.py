@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
 
 from headrace.ops.backend import BLOCK_SIZE
 
@@ -24,8 +25,8 @@ class HashChain:
 
     __slots__ = ("_keys", "_namespace", "_published", "_tokens")
 
-    def __init__(self, tokens: list[int], namespace: str, published: int = 0) -> None:
-        """tokens: the sequence's own list, which may grow but never change."""
+    def __init__(self, tokens: Sequence[int], namespace: str, published: int = 0) -> None:
+        """tokens: the sequence's own, which may grow but never change."""
         self._tokens = tokens
         self._namespace = _digest(namespace.encode())
         self._published = published

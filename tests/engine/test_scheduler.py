@@ -137,7 +137,7 @@ def test_the_youngest_is_preempted_and_comes_back_with_all_its_blocks() -> None:
     assert list(desk.scheduler.waiting) == [young, late]
     desk.scheduler.retire(old)
     desk.step()
-    assert young.tokens[: len(tokens)] == tokens
+    assert list(young.tokens[: len(tokens)]) == tokens
     assert len(young.table) == 4
     desk.step_until(young, 3 * BLOCK_SIZE)
     assert desk.scheduler.preemptions == 1

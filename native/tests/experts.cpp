@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kRows = 90, kWidth = 64, kInner = 96, kExperts = 7, kUsed = 3;
 constexpr Sizes kSizes = {.tokens = kRows, .sequences = 1, .blocks = 3, .layers = 1, .heads = 1, .kv_heads = 1,
-                          .head_dim = 16, .vocabulary = kRows, .context = 128};
+                          .head_dim = 16, .key_bytes = 2, .vocabulary = kRows, .context = 128};
 enum : int { kX, kScores, kRoutes, kOut, kLast };
 
 using Weights = std::vector<std::shared_ptr<PackedMatrix>>;
@@ -30,7 +30,7 @@ public:
         std::vector<std::int32_t> positions(tokens.size()), tables = {0, 1, 2};
         std::iota(positions.begin(), positions.end(), 0);
         const std::vector<std::int32_t> starts = {0, int(tokens.size())};
-        executor_.launch({tokens, positions, starts, tables, positions, {1, 3}});
+        executor_.launch({tokens, positions, starts, positions, tables.data(), {1, 3}, 3});
         executor_.wait();
         const std::span<const float> logits = executor_.logits();
         return {logits.begin(), logits.end()};

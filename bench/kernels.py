@@ -191,6 +191,10 @@ def linear(bench: Bench) -> Iterator[Result]:
                 )
 
 
+PER_VALUE = 3.0
+"""Products of bytes that a value of a head and a position cost: two for the word of its key."""
+
+
 def attention(bench: Bench) -> Iterator[Result]:
     for name, (heads, kv_heads, head_dim, layers) in HEADS.items():
         q, kv = heads * head_dim, kv_heads * head_dim
@@ -227,8 +231,8 @@ def attention(bench: Bench) -> Iterator[Result]:
                 both.append(best_of(step, most=50, budget=0.3))
             held = sequences * CONTEXT * kv_block_bytes(what, CpuBackend.kv_row_bytes, "int16")
             reading = bench.reading(held // BLOCK_SIZE)
-            products = 2.0 * layers * sequences * heads * head_dim * CONTEXT
-            floor, bound = bench.floor(reading, products, bench.memory.floats_per_second)
+            products = PER_VALUE * layers * sequences * heads * head_dim * CONTEXT
+            floor, bound = bench.floor(reading, products, bench.memory.products_per_second)
             seconds = (both[0] - both[1]) / layers
             what_for = f"decode at {CONTEXT}, {name}"
             yield Result("attention", what_for, sequences, seconds, floor / layers, bound)
@@ -237,8 +241,8 @@ def attention(bench: Bench) -> Iterator[Result]:
             for attend in (True, False):
                 executable, _ = made(attend, 1, 512, length)
                 both.append(best_of(partial(prompt, executable, length), most=5, budget=1.0))
-            products = 2.0 * layers * heads * head_dim * length * (length + 1) / 2
-            floor, bound = bench.floor(0.0, products, bench.memory.floats_per_second)
+            products = PER_VALUE * layers * heads * head_dim * length * (length + 1) / 2
+            floor, bound = bench.floor(0.0, products, bench.memory.products_per_second)
             seconds = (both[0] - both[1]) / layers
             yield Result("attention", f"prompt, {name}", length, seconds, floor / layers, bound)
 

@@ -192,6 +192,8 @@ def test_the_fingerprint_names_the_version_and_the_numerics(
     # What changes no token leaves it as it is.
     assert fingerprint(replace(version, name="other", installed_at=5.0), threads=1) == first
     assert fingerprint(replace(version, sha256="abc1")) != first
+    assert fingerprint(version, kv_cache="int8") != first
+    assert fingerprint(version, context_length=64) != first
     monkeypatch.setattr(serving, "NUMERICS", "other")
     assert fingerprint(version) != first
 

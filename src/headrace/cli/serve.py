@@ -243,7 +243,8 @@ def served_model(settings: Settings, version: ModelVersion, model: Model) -> Ser
     from headrace.ops.cpu import CpuBackend
 
     sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes)
-    chosen = f"{settings.kv_cache} {settings.quantization or ''}".rstrip()
+    # The context decides how some ropes are stretched.
+    chosen = (settings.kv_cache, settings.quantization, settings.context_length)
     determined_by = f"{version.sha256} {NUMERICS} {chosen}"
     return ServedModel(
         name=version.name,

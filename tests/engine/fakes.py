@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import StepBudget
+from headrace.engine.costs import StepCosts
 from headrace.engine.draws import draws
 from headrace.engine.guess import Guess, Proposer
 from headrace.engine.loop import Engine, SynchronousEngine
@@ -25,7 +26,7 @@ from headrace.engine.request import GenerationRequest, SamplingParams, StopCondi
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence as Generation
-from headrace.engine.speculation import Speculator, StepCosts
+from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
 from headrace.ops.sampling import sample_rows
 from headrace.text.reasoning import Thinking
@@ -96,6 +97,9 @@ class FakeExecutable:
 
     def _run(self, batch: Batch) -> Floats:
         _check_that_shared_blocks_are_only_read(batch)
+        return self.logits_of(batch)
+
+    def logits_of(self, batch: Batch) -> Floats:
         rows = []
         for s in range(len(batch.starts) - 1):
             for i in range(batch.starts[s], batch.starts[s + 1]):

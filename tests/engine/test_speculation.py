@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.engine.costs import StepCosts
 from headrace.engine.request import GenerationRequest
-from headrace.engine.speculation import Odds, Speculator, StepCosts
+from headrace.engine.speculation import Odds, Speculator
 
 from .fakes import Answers, Foresight, answer, fake_engine, hashed, request, saying, speculator
 

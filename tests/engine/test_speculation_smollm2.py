@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.blocks import BlockPool
+from headrace.engine.budget import StepBudget
+from headrace.engine.costs import StepCosts
 from headrace.engine.guess import Proposer
-from headrace.engine.loop import Engine
 from headrace.engine.lookup import PromptLookup
+from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
-from headrace.engine.speculation import Speculator, StepCosts
+from headrace.engine.speculation import Speculator
 from headrace.models.model import Model, open_model
 from headrace.ops.backend import Executable, Limits
 from headrace.ops.cpu import CpuBackend
@@ -69,8 +71,8 @@ def engine_with(executable: Executable, model: Model, tokenizer: Tokenizer) -> M
             ),
             Scheduler(
                 BlockPool(LIMITS.blocks),
+                StepBudget(LIMITS.tokens),
                 max_sequences=LIMITS.sequences,
-                max_step_tokens=LIMITS.tokens,
                 context_length=512,
                 speculator=speculator,
             ),

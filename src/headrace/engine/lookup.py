@@ -20,7 +20,10 @@ SHORTEST, LONGEST = 2, 4
 long it gets."""
 
 MOST_SLOTS = 1 << 16
-"""Bounds a sequence's index to 256 KiB. In a longer text some runs are forgotten."""
+"""Of a sequence's index. In a longer text some runs are forgotten."""
+
+INDEX_BYTES = 4 * MOST_SLOTS
+"""The most that the index of one sequence takes."""
 
 _FACTOR, _SPREAD = np.uint64(0xD1342543DE82EF95), np.uint64(0x9E3779B97F4A7C15)
 

@@ -12,13 +12,13 @@ greedy or sampled, whatever was guessed; only time depends on it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
 
 import structlog
 
+from headrace.engine.costs import StepCosts
 from headrace.engine.guess import Guess, Proposer
 from headrace.engine.sequence import Sequence
 
@@ -35,25 +35,6 @@ MEMORY, HOUSE_MEMORY = 0.95, 0.998
 
 REPORT_EVERY = 4096
 """Guesses between two lines in the log."""
-
-
-class StepCosts:
-    """Seconds of a step by its tokens: straight lines between measured points."""
-
-    def __init__(self, points: Mapping[int, float]) -> None:
-        """points: tokens -> seconds, at least one."""
-        self._tokens = sorted(points)
-        # A step with more tokens does not take less; where it seems so, somebody interfered.
-        seconds = 0.0
-        self._seconds = [seconds := max(seconds, points[count]) for count in self._tokens]
-
-    def __call__(self, tokens: int) -> float:
-        at = self._tokens
-        if len(at) == 1:
-            return self._seconds[0]
-        i = min(max(bisect_right(at, tokens), 1), len(at) - 1)
-        slope = (self._seconds[i] - self._seconds[i - 1]) / (at[i] - at[i - 1])
-        return self._seconds[i - 1] + slope * (tokens - at[i - 1])
 
 
 class Odds:
@@ -119,17 +100,14 @@ class Speculator:
 
         limits: how many each may have. most: how many all of them may have.
         """
-        able = self._proposer.prepare([s for s, limit in limits.items() if limit > 0])
-        lines = [_Line(sequence, limits[sequence], []) for sequence in able]
+        lines = [_Line(sequence, limit, []) for sequence, limit in limits.items() if limit > 0]
         tokens, expected, seconds = len(limits), float(len(limits)), self._costs(len(limits))
-        open_lines = lines
-        while open_lines and tokens < len(limits) + most:
-            effort = self._proposer.round_seconds(len(open_lines))
-            extra = effort + self._costs(tokens + len(open_lines)) - self._costs(tokens)
-            if effort and self._hoped(open_lines) * seconds <= extra * expected:
-                self._give_up(open_lines)
-                break
-            seconds += effort
+        if not self._pays(lines, tokens, expected, seconds):
+            return {}  # a proposer need not even be ready
+        able = set(self._proposer.prepare([line.sequence for line in lines]))
+        open_lines = lines = [line for line in lines if line.sequence in able]
+        while tokens < len(limits) + most and self._pays(open_lines, tokens, expected, seconds):
+            seconds += self._proposer.round_seconds(len(open_lines))
             guesses = self._proposer.guess([(line.sequence, line.guesses) for line in open_lines])
             going_on = []
             for line, guess in zip(open_lines, guesses, strict=True):
@@ -167,14 +145,20 @@ class Speculator:
     def _chance(self, sequence: Sequence, grade: int) -> float:
         return self._own(sequence).chance(grade, self._house.chance(grade, HOPE))
 
-    def _hoped(self, lines: Items[_Line]) -> float:
-        """Guesses that will be right if one more is made for each of these."""
-        return sum(line.chance * self._chance(line.sequence, self._house.any) for line in lines)
-
-    def _give_up(self, lines: Items[_Line]) -> None:
+    def _pays(self, lines: Items[_Line], tokens: int, expected: float, seconds: float) -> bool:
+        """Whether it pays to ask for one guess more for each of these."""
+        effort = self._proposer.round_seconds(len(lines)) if lines else 0.0
+        if not effort:
+            return bool(lines)
+        grade = self._house.any
+        hoped = sum(line.chance * self._chance(line.sequence, grade) for line in lines)
+        extra = effort + self._costs(tokens + len(lines)) - self._costs(tokens)
+        if hoped * seconds > extra * expected:
+            return True
         for line in lines:
             if not line.guesses:
-                self._fade(line.sequence, self._house.any)
+                self._fade(line.sequence, grade)
+        return False
 
     def _fade(self, sequence: Sequence, grade: int) -> None:
         self._own(sequence).fade(grade)

@@ -30,6 +30,10 @@ HOPE = 0.9
 TRUST = 4.0
 """How many guesses' worth that is."""
 
+MARGIN = 1.25
+"""How much more a guess must promise than it costs by the measurement at the start, which knows
+nothing of long contexts."""
+
 MEMORY, HOUSE_MEMORY = 0.95, 0.998
 """What a guess more leaves of the weight of those before it, of one sequence and of all."""
 
@@ -112,7 +116,7 @@ class Speculator:
             going_on = []
             for line, guess in zip(open_lines, guesses, strict=True):
                 chance = line.chance * self._chance(line.sequence, guess.grade)
-                extra = self._costs(tokens + 1) - self._costs(tokens)
+                extra = MARGIN * (self._costs(tokens + 1) - self._costs(tokens))
                 if chance * seconds <= extra * expected or tokens == len(limits) + most:
                     self._fade(line.sequence, guess.grade)
                     continue
@@ -152,7 +156,7 @@ class Speculator:
             return bool(lines)
         grade = self._house.any
         hoped = sum(line.chance * self._chance(line.sequence, grade) for line in lines)
-        extra = effort + self._costs(tokens + len(lines)) - self._costs(tokens)
+        extra = effort + MARGIN * (self._costs(tokens + len(lines)) - self._costs(tokens))
         if hoped * seconds > extra * expected:
             return True
         for line in lines:

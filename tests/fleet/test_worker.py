@@ -33,12 +33,18 @@ from .conftest import PATIENCE, is_idle
 
 CONTEXT = 256
 VOCABULARY = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
+OTHER = [*sorted(ByteLevel.alphabet()), "ba", "<|end|>"]
 NORMAL, CONTROL = 1, 3
 
 
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A two-layer Llama whose tokens are bytes."""
+    return write_tokenizer(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+def write_tokenizer(path: Path, **keys: object) -> Path:
+    """Such a model; `keys` replace those of its tokenizer."""
     end = len(VOCABULARY) - 1
     tokenizer = {
         "tokens": VOCABULARY,
@@ -47,9 +53,9 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "pre": "gpt-2",
         "eos_token_id": end,
     }
-    metadata = {f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in (tokenizer | keys).items()}
     return write_tiny(
-        tmp_path_factory.mktemp("tiny") / "tiny.gguf",
+        path,
         "llama",
         metadata=metadata | {"llama.context_length": CONTEXT},
         extra={"token_embd.weight": (len(VOCABULARY), WIDTH)},
@@ -263,14 +269,7 @@ def test_a_draft_model_counts_in_the_budget(tiny_path: Path) -> None:
 
 
 def test_a_draft_model_of_another_tokenizer_is_refused(tiny_path: Path, tmp_path: Path) -> None:
-    tokens = [*VOCABULARY[1:], "zz"]
-    metadata = {"tokenizer.ggml.tokens": tokens, "llama.context_length": CONTEXT}
-    other = write_tiny(
-        tmp_path / "other.gguf",
-        "llama",
-        metadata=metadata,
-        extra={"token_embd.weight": (len(VOCABULARY), WIDTH)},
-    )
+    other = write_tokenizer(tmp_path / "other.gguf", merges=["b a"], tokens=OTHER)
     with pytest.raises(DoesNotFit, match="another tokenizer than tiny"):
         open_engine(config(tiny_path, speculate="draft", draft_path=str(other)))
 

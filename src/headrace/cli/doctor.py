@@ -208,7 +208,7 @@ def _draft(settings: Settings) -> Iterator[Finding]:
         yield Finding("draft model", "warn", f"{settings.draft_model} is not on disk", advice)
         return
     try:
-        model = open_model(version.path)
+        model = open_model(version.path, quantization=settings.quantization)
     except ModelFileError as error:
         yield Finding("draft model", "fail", str(error), "choose another by --draft-model")
         return

@@ -17,7 +17,7 @@ def open_draft(config: WorkerConfig, model: Model) -> Model | None:
     """
     if config.draft_path is None:
         return None
-    draft = open_model(Path(config.draft_path), config.context_length)
+    draft = open_model(Path(config.draft_path), config.context_length, config.quantization)
     if draft.program.vocab_size != model.program.vocab_size:
         raise DoesNotFit(
             f"the draft model {config.draft_path} has another tokenizer than {config.model}:"

@@ -155,7 +155,7 @@ class Foresight:
 
     def _next(self, sequence: Generation, before: Sequence[Guess]) -> Guess:
         after = [guess.token for guess in before]
-        tokens, params = sequence.tokens + after, sequence.request.sampling
+        tokens, params = [*sequence.tokens, *after], sequence.request.sampling
         how = Sampling(
             temperature=np.array([params.temperature], np.float32),
             top_k=np.array([params.top_k], np.int32),

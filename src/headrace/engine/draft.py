@@ -85,7 +85,8 @@ class DraftModel:
             elif room and behind <= WORTH * (sequence.most_computed - sequence.wanted):
                 first = progress.computed
                 count = min(behind - 1, room)
-                parts.append(_Part(sequence, first, sequence.tokens[first : first + count]))
+                tokens = sequence.tokens[first : first + count].tolist()
+                parts.append(_Part(sequence, first, tokens))
                 room -= count
         if parts:
             self._run(parts)

@@ -7,6 +7,7 @@ guessed well, free text badly.
 
 from __future__ import annotations
 
+from collections.abc import MutableSequence
 from collections.abc import Sequence as Items
 
 import numpy as np
@@ -39,7 +40,7 @@ class RunIndex:
 
     __slots__ = ("_indexed", "_length", "_shift", "_source", "_table", "_tokens")
 
-    def __init__(self, tokens: list[int], most_tokens: int) -> None:
+    def __init__(self, tokens: MutableSequence[int], most_tokens: int) -> None:
         """tokens: the sequence's own list, which grows at its end. most_tokens: how far."""
         runs = (LONGEST - SHORTEST + 1) * most_tokens
         slots = min(max(1 << runs.bit_length(), 1 << 8), MOST_SLOTS)
@@ -72,7 +73,7 @@ class RunIndex:
             self._search(ends)
         return self._source, self._length
 
-    def _follow(self, new: list[int]) -> None:
+    def _follow(self, new: Items[int]) -> None:
         """Whether the place found before goes on like the tokens."""
         for token in new:
             if self._length and self._tokens[self._source] == token:

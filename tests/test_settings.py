@@ -89,6 +89,18 @@ def test_a_step_too_small_for_all_sequences_is_refused_whoever_asked_for_which(
     assert str(error.value).startswith("max_step_tokens (32) must be at least max_sequences (33)")
 
 
+def test_a_draft_model_goes_with_drafts_alone() -> None:
+    assert Settings().speculate == "off"
+    assert Settings(speculate="ngram", speculate_tokens="4").speculate_tokens == 4
+    assert Settings(speculate="draft", draft_model="small").draft_model == "small"
+    with pytest.raises(SettingsError, match="needs a draft_model"):
+        Settings(speculate="draft")
+    with pytest.raises(SettingsError, match="draft_model is set, but speculate is ngram"):
+        Settings(speculate="ngram", draft_model="small")
+    with pytest.raises(SettingsError, match="speculate_tokens"):
+        Settings(speculate="ngram", speculate_tokens=0)
+
+
 def test_targets_exclude_each_other() -> None:
     assert Settings(target_itl="80").target_itl == 80
     with pytest.raises(SettingsError, match="exclude each other"):

@@ -142,6 +142,17 @@ class Settings(BaseSettings):
             description="Tokens a second, prompts and answers, for which answers may be delayed.",
         ),
     ] = None
+    speculate: Annotated[
+        Literal["off", "ngram", "draft"],
+        Field(description="Guess tokens ahead: from the text so far, or by --draft-model."),
+    ] = "off"
+    draft_model: Annotated[
+        str | None,
+        Field(min_length=1, description="Smaller model of the same tokenizer, to guess tokens."),
+    ] = None
+    speculate_tokens: Annotated[
+        int, Field(ge=1, le=32, description="Most tokens guessed ahead of a sequence.")
+    ] = 8
     context_length: Annotated[
         int | None,
         Field(ge=1, le=1 << 24, description="Longest sequence in tokens (default: the model's)."),
@@ -216,6 +227,16 @@ class Settings(BaseSettings):
     def _one_target(self) -> Settings:
         if self.target_itl is not None and self.target_throughput is not None:
             raise ValueError("target_itl and target_throughput exclude each other")
+        return self
+
+    @model_validator(mode="after")
+    def _a_draft_to_guess(self) -> Settings:
+        if self.speculate == "draft" and self.draft_model is None:
+            raise ValueError("speculate is draft, which needs a draft_model")
+        if self.speculate != "draft" and self.draft_model is not None:
+            raise ValueError(
+                f"draft_model is set, but speculate is {self.speculate}; it must be draft"
+            )
         return self
 
     def origin(self, name: str) -> str:

@@ -95,6 +95,21 @@ def test_a_model_that_cannot_be_served_fails(home: Path, tmp_path: Path) -> None
     assert findings(home, model="smolm2-135m")["model"].status == "fail"
 
 
+def test_a_draft_model_is_looked_at_too(home: Path, tmp_path: Path) -> None:
+    from headrace.models.catalogue import Catalogue
+
+    assert "draft model" not in findings(home)
+    missing = findings(home, speculate="draft", draft_model="qwen2.5-coder-0.5b")["draft model"]
+    assert missing.status == "warn"
+    assert "headrace models pull qwen2.5-coder-0.5b" in str(missing.advice)
+    path = tmp_path / "draft.gguf"
+    path.write_bytes(tiny_gguf())
+    Catalogue(home / "models").pull(str(path))
+    report = findings(home, speculate="draft", draft_model=str(path))
+    assert report["draft model"].status == "fail"
+    assert "draft.gguf" in report["draft model"].detail
+
+
 def test_a_model_that_changed_is_told(home: Path, tmp_path: Path) -> None:
     from headrace.models.catalogue import Catalogue
 

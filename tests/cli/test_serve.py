@@ -185,7 +185,8 @@ def test_the_fingerprint_names_the_version_and_the_numerics(
     model = open_model(tiny)
 
     def fingerprint(version: ModelVersion, **options: Any) -> str:
-        return serving.served_model(Settings(**options), version, model).fingerprint
+        config = serving.worker_config(Settings(**options), version, None)
+        return serving.served_model(config, version, model).fingerprint
 
     first = fingerprint(version)
     assert first.startswith("fp_")

@@ -24,10 +24,11 @@ def test_a_text_is_published_as_system_message_and_as_beginning_of_a_completion(
     words = Bytes()
     published = PublishedPrefixes.of_texts(["Be kind."], words)
     chat = words.chat(
-        [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}]
+        [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello"}],
+        variables={},
     )
     assert bytes(chat[1 : published.shared_by(chat)]) == b"<system>Be kind.</><user>"
-    other = words.chat([{"role": "system", "content": "Be brief."}])
+    other = words.chat([{"role": "system", "content": "Be brief."}], variables={})
     assert bytes(other[1 : published.shared_by(other)]) == b"<system>Be "
     assert published.shared_by(words.completion("Be kind. And")) == len("Be kind.")
     assert published.shared_by([BOS]) == 1
@@ -37,7 +38,7 @@ def test_a_template_without_such_messages_leaves_the_plain_text() -> None:
     words = Bytes()
     published = PublishedPrefixes.of_texts(["RAISE"], words)
     assert published.shared_by(words.completion("RAISE it")) == 5
-    assert published.shared_by(words.chat([{"role": "user", "content": "RAIS"}])) == 0
+    assert published.shared_by(words.chat([{"role": "user", "content": "RAIS"}], variables={})) == 0
 
 
 def test_texts_are_the_folders_text_files_in_order(tmp_path: Path) -> None:

@@ -17,11 +17,16 @@ from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import StepBudget
+from headrace.engine.costs import StepCosts
+from headrace.engine.draws import draws
+from headrace.engine.guess import Guess, Proposer
 from headrace.engine.loop import Engine, SynchronousEngine
 from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
+from headrace.engine.sequence import Sequence as Generation
+from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
 from headrace.ops.sampling import sample_rows
 from headrace.text.reasoning import Thinking
@@ -92,6 +97,9 @@ class FakeExecutable:
 
     def _run(self, batch: Batch) -> Floats:
         _check_that_shared_blocks_are_only_read(batch)
+        return self.logits_of(batch)
+
+    def logits_of(self, batch: Batch) -> Floats:
         rows = []
         for s in range(len(batch.starts) - 1):
             for i in range(batch.starts[s], batch.starts[s + 1]):
@@ -120,6 +128,50 @@ def _check_that_shared_blocks_are_only_read(batch: Batch) -> None:
         written += used[begin // BLOCK_SIZE :]
         assert len(set(used)) == len(used), "a block twice in one sequence"
     assert all(read[block] == 1 for block in written), "a block is written that another holds"
+
+
+class Foresight:
+    """A proposer that asks the model itself, and lies at every position that `lies` names."""
+
+    grades = 2
+
+    def __init__(self, model: Model = hashed, lies: Callable[[int], bool] = lambda n: n % 3 == 0):
+        self._model = model
+        self._lies = lies
+        self.seconds = 0.0
+
+    def round_seconds(self, sequences: int) -> float:
+        return self.seconds
+
+    def prepare(self, sequences: Sequence[Generation]) -> list[Generation]:
+        assert all(s.pending == 1 for s in sequences)
+        return list(sequences)
+
+    def guess(self, wanted: Sequence[tuple[Generation, Sequence[Guess]]]) -> list[Guess]:
+        return [self._next(sequence, before) for sequence, before in wanted]
+
+    def forget(self, sequence: Generation) -> None:
+        assert sequence.ended
+
+    def _next(self, sequence: Generation, before: Sequence[Guess]) -> Guess:
+        after = [guess.token for guess in before]
+        tokens, params = [*sequence.tokens, *after], sequence.request.sampling
+        how = Sampling(
+            temperature=np.array([params.temperature], np.float32),
+            top_k=np.array([params.top_k], np.int32),
+            top_p=np.array([params.top_p], np.float32),
+            min_p=np.array([params.min_p], np.float32),
+            draw=draws(np.array([sequence.draw_key], np.uint64), np.array([len(tokens)], "u8")),
+            top_logprobs=np.array([-1], np.int32),
+        )
+        token = int(sample_rows(self._model(tokens)[None], how).tokens[0])
+        lie = self._lies(len(tokens))
+        return Guess((token + 1) % VOCAB if lie else token, grade=int(not lie))
+
+
+def speculator(proposer: Proposer | None = None, most: int = 4) -> Speculator:
+    """One that guesses as much as it may: a token more costs a step nothing."""
+    return Speculator(proposer or Foresight(), StepCosts({1: 1.0}), most=most)
 
 
 class FakeText:
@@ -182,6 +234,7 @@ def make_engine(
     budget: StepBudget | None = None,
     clock: Callable[[], float] = time.perf_counter,
     scheduler: type[Scheduler] = Scheduler,
+    speculator: Speculator | None = None,
 ) -> Engine:
     kind = SynchronousEngine if synchronous else Engine
     text = FakeText()
@@ -197,6 +250,7 @@ def make_engine(
             budget or StepBudget(max_step_tokens),
             max_sequences=max_sequences,
             context_length=context_length,
+            speculator=speculator,
         ),
         text,
         text,

@@ -85,3 +85,27 @@ def test_a_request_that_changes_nothing_needs_no_adjuster() -> None:
     ):
         assert adjuster_for(params, [1], {3}, 0) is not None
     assert adjuster_for(SamplingParams(), [1], {3}, 1) is not None
+
+
+def test_entries_after_guesses_are_those_of_the_tokens_and_leave_no_trace() -> None:
+    params = SamplingParams(
+        presence_penalty=0.5, frequency_penalty=0.25, repetition_penalty=1.3, logit_bias={9: 2.0}
+    )
+
+    def entries(generated: list[int], after: list[int]) -> list[object]:
+        adjuster = LogitAdjuster(params, [1, 2], [3], min_tokens=4)
+        for token in generated:
+            adjuster.add(token)
+        for guesses in ([8, 8], after):
+            found = adjuster.entries(guesses)
+        assert repr(adjuster.entries()) == repr(entries_of(generated))
+        return found
+
+    def entries_of(generated: list[int]) -> list[object]:
+        adjuster = LogitAdjuster(params, [1, 2], [3], min_tokens=4)
+        for token in generated:
+            adjuster.add(token)
+        return adjuster.entries()
+
+    for generated, after in (([], [5]), ([5, 1], [5, 7, 7]), ([2], [1, 2, 9])):
+        assert repr(entries(generated, after)) == repr(entries_of(generated + after))

@@ -21,7 +21,7 @@ from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE, Sampling
 from headrace.ops.sampling import sample_rows
 
-from .fakes import EOS, Answers, fake_engine, hashed, request
+from .fakes import EOS, Answers, fake_engine, hashed, request, speculator
 
 BLOCKS = 6
 MAX_SEQUENCES = 5
@@ -48,7 +48,12 @@ class WatchedScheduler(Scheduler):
         plan = super().plan()
         shares = {share.sequence: share.count for share in plan.shares}
         assert len(shares) == len(plan.shares) <= MAX_SEQUENCES
-        assert plan.load.tokens == sum(shares.values()) <= STEP_TOKENS
+        guesses = {share.sequence: len(share.guesses) for share in plan.shares}
+        assert plan.load.tokens == sum(shares.values()) + sum(guesses.values()) <= STEP_TOKENS
+        assert plan.rows <= MAX_SEQUENCES
+        for sequence, count in guesses.items():
+            assert not count or sequence in decodes
+            assert sequence.wanted + count <= sequence.most_computed, "a guess too many"
         assert all(count >= 1 for count in shares.values())
         assert bool(shares) == had_work, "work, but an empty plan"
         assert all(shares.get(s) == 1 for s in decodes if s in self.running)
@@ -148,6 +153,7 @@ def requests(draw: st.DrawFn) -> GenerationRequest:
 class EngineMachine(RuleBasedStateMachine):
     synchronous = False
     caching = True
+    guessing = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,6 +164,7 @@ class EngineMachine(RuleBasedStateMachine):
             max_step_tokens=STEP_TOKENS,
             synchronous=self.synchronous,
             scheduler=WatchedScheduler,
+            speculator=speculator() if self.guessing else None,
         )
         self.scheduler = self.engine._scheduler
         self.answers = Answers()
@@ -215,6 +222,10 @@ class EngineMachine(RuleBasedStateMachine):
                 assert got == expected
 
 
+class GuessingMachine(EngineMachine):
+    guessing = True
+
+
 class SynchronousMachine(EngineMachine):
     synchronous = True
 
@@ -231,6 +242,8 @@ quick = settings(
 )
 TestEngine = EngineMachine.TestCase
 TestEngine.settings = quick
+TestGuessingEngine = GuessingMachine.TestCase
+TestGuessingEngine.settings = quick
 TestSynchronousEngine = SynchronousMachine.TestCase
 TestSynchronousEngine.settings = quick
 TestEngineWithoutCache = MachineWithoutCache.TestCase

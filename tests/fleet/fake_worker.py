@@ -66,6 +66,8 @@ class ToyEngine:
             evictions=0,
             step_budget=1,
             hit_tokens=0,
+            proposed_tokens=0,
+            accepted_tokens=0,
             preemptions=0,
             generated_tokens=0,
             prefilled_tokens=0,

@@ -17,7 +17,7 @@ from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
-from headrace.fleet.errors import WorkerFailed
+from headrace.fleet.errors import DoesNotFit, WorkerFailed
 from headrace.fleet.messages import Ready
 from headrace.fleet.sizes import sizes_for
 from headrace.fleet.supervisor import Supervisor
@@ -33,12 +33,18 @@ from .conftest import PATIENCE, is_idle
 
 CONTEXT = 256
 VOCABULARY = [*sorted(ByteLevel.alphabet()), "ab", "<|end|>"]
+OTHER = [*sorted(ByteLevel.alphabet()), "ba", "<|end|>"]
 NORMAL, CONTROL = 1, 3
 
 
 @pytest.fixture(scope="session")
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A two-layer Llama whose tokens are bytes."""
+    return write_tokenizer(tmp_path_factory.mktemp("tiny") / "tiny.gguf")
+
+
+def write_tokenizer(path: Path, **keys: object) -> Path:
+    """Such a model; `keys` replace those of its tokenizer."""
     end = len(VOCABULARY) - 1
     tokenizer = {
         "tokens": VOCABULARY,
@@ -47,9 +53,9 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "pre": "gpt-2",
         "eos_token_id": end,
     }
-    metadata = {f"tokenizer.ggml.{key}": value for key, value in tokenizer.items()}
+    metadata = {f"tokenizer.ggml.{key}": value for key, value in (tokenizer | keys).items()}
     return write_tiny(
-        tmp_path_factory.mktemp("tiny") / "tiny.gguf",
+        path,
         "llama",
         metadata=metadata | {"llama.context_length": CONTEXT},
         extra={"token_embd.weight": (len(VOCABULARY), WIDTH)},
@@ -228,6 +234,44 @@ def test_settings_that_do_not_fit_are_named(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         open_engine(config(tiny_path, **settings))
+
+
+async def test_guessed_tokens_are_the_same_and_are_counted(tiny_path: Path) -> None:
+    wanted = [request(f"r{n}", [n + 1] * (3 + n), 30, seed=n) for n in range(4)]
+
+    async def told(**settings: object) -> tuple[list[list[int]], EngineStatus]:
+        dispatcher = Dispatcher(Supervisor(config(tiny_path, max_sequences=4, **settings)))
+        await dispatcher.start()
+        try:
+            outputs = [await read(dispatcher, one) for one in wanted]
+            return [tokens_of(each) for each in outputs], await dispatcher.probe(30)
+        finally:
+            await dispatcher.stop(grace=0)
+
+    plain, status = await told()
+    assert status.proposed_tokens == 0
+    looked_up, _ = await told(speculate="ngram")
+    drafted, status = await told(speculate="draft", draft_path=str(tiny_path), speculate_tokens=3)
+    assert looked_up == drafted == plain
+    # The steps of so small a model cost what their tokens cost; whether it pays is up to chance.
+    assert status.accepted_tokens <= status.proposed_tokens
+
+
+def test_a_draft_model_counts_in_the_budget(tiny_path: Path) -> None:
+    most = opened(config(tiny_path))
+    for settings in ({"speculate": "ngram"}, {"speculate": "draft", "draft_path": str(tiny_path)}):
+        ready = opened(config(tiny_path, **settings))
+        assert ready.blocks == most.blocks
+        assert ready.memory > most.memory
+    block = 2 * 2 * 2 * 16 * 32 * 4
+    both = opened(config(tiny_path, kv_memory=5 * 2 * block + 1, **settings))
+    assert both.blocks == 5
+
+
+def test_a_draft_model_of_another_tokenizer_is_refused(tiny_path: Path, tmp_path: Path) -> None:
+    other = write_tokenizer(tmp_path / "other.gguf", merges=["b a"], tokens=OTHER)
+    with pytest.raises(DoesNotFit, match="another tokenizer than tiny"):
+        open_engine(config(tiny_path, speculate="draft", draft_path=str(other)))
 
 
 @pytest.fixture

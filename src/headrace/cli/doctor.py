@@ -62,6 +62,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _compute,
         _model,
+        _draft,
         _memory,
         _folders,
         _database,
@@ -149,7 +150,7 @@ def _to_measure(settings: Settings) -> tuple[str, Program, WeightSource]:
     from headrace.models.model import open_model
     from headrace.ops.pace import stack
 
-    version = _installed(settings)
+    version = _installed(settings, settings.model)
     if version is not None and version.size <= MEASURED_MODEL:
         try:
             model = open_model(version.path, quantization=settings.quantization)
@@ -194,6 +195,27 @@ def _model(settings: Settings) -> Iterator[Finding]:
     yield Finding("model", "ok", f"{detail}, {model.context_length} tokens of context")
 
 
+def _draft(settings: Settings) -> Iterator[Finding]:
+    from headrace.models.errors import ModelFileError
+    from headrace.models.model import open_model
+
+    if settings.draft_model is None:
+        return
+    version = _installed(settings, settings.draft_model)
+    if version is None:
+        pull = f"headrace models pull {settings.draft_model}"
+        advice = f"the first `headrace serve` fetches it, or: {pull}"
+        yield Finding("draft model", "warn", f"{settings.draft_model} is not on disk", advice)
+        return
+    try:
+        model = open_model(version.path, quantization=settings.quantization)
+    except ModelFileError as error:
+        yield Finding("draft model", "fail", str(error), "choose another by --draft-model")
+        return
+    detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
+    yield Finding("draft model", "ok", f"{detail}; it guesses tokens of {settings.model}")
+
+
 def _memory(settings: Settings) -> Iterator[Finding]:
     from headrace.fleet.errors import DoesNotFit
     from headrace.fleet.sizes import DEFAULT_KV
@@ -223,19 +245,24 @@ def _engine_memory(settings: Settings) -> int | None:
     Raises DoesNotFit as its start would.
     """
     from headrace.cli.serve import worker_config
+    from headrace.fleet.draft import open_draft
     from headrace.fleet.sizes import sizes_for
     from headrace.models.errors import ModelFileError
     from headrace.models.model import open_model
     from headrace.ops.cpu import CpuBackend
 
-    version = _installed(settings)
+    version = _installed(settings, settings.model)
     if version is None:
         return None
     try:
         model = open_model(version.path, quantization=settings.quantization)
+        name = settings.draft_model
+        draft_version = None if name is None else _installed(settings, name)
+        config = worker_config(settings, version, draft_version)
+        draft = open_draft(config, model)
     except ModelFileError:
-        return None  # `_model` says so
-    return sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes).memory
+        return None  # `_model` and `_draft` say so
+    return sizes_for(config, model, CpuBackend.kv_row_bytes, draft).memory
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:
@@ -329,12 +356,12 @@ def _occupied(settings: Settings, where: str, fault: OSError) -> Finding:
     )
 
 
-def _installed(settings: Settings) -> ModelVersion | None:
+def _installed(settings: Settings, model: str) -> ModelVersion | None:
     from headrace.models.catalogue import Catalogue
     from headrace.models.errors import CatalogueError
 
     try:
-        return Catalogue(settings.models_dir).installed(settings.model)
+        return Catalogue(settings.models_dir).installed(model)
     except CatalogueError:
         return None  # `_model` says so
 

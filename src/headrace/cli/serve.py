@@ -63,24 +63,27 @@ def serve(settings: Settings) -> None:
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
     ):
-        uvloop.run(run(settings, fetch(settings), listener))
+        draft = settings.draft_model and fetch(settings, settings.draft_model)
+        uvloop.run(run(settings, fetch(settings, settings.model), draft or None, listener))
 
 
-def fetch(settings: Settings) -> ModelVersion:
-    """The model's installed version; fetched with a progress bar if there is none."""
+def fetch(settings: Settings, model: str) -> ModelVersion:
+    """A model's installed version; fetched with a progress bar if there is none."""
     from headrace.models.catalogue import Catalogue
 
     catalogue = Catalogue(settings.models_dir)
-    if version := catalogue.installed(settings.model):
+    if version := catalogue.installed(model):
         return version
     from headrace.cli.progress import progress_bar
 
-    typer.echo(f"Installing {settings.model} …")
-    with progress_bar(settings.model) as progress:
-        return catalogue.pull(settings.model, progress)
+    typer.echo(f"Installing {model} …")
+    with progress_bar(model) as progress:
+        return catalogue.pull(model, progress)
 
 
-async def run(settings: Settings, version: ModelVersion, listener: socket.socket) -> None:
+async def run(
+    settings: Settings, version: ModelVersion, draft: ModelVersion | None, listener: socket.socket
+) -> None:
     """Everything between the listening socket and the engine, until a signal ends it.
 
     The engine's process loads the model while this one opens books and tokenizer.
@@ -95,7 +98,8 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
     from headrace.ledger.ledger import Ledger
 
     _cancel_on_signal()
-    supervisor = Supervisor(worker_config(settings, version))
+    config = worker_config(settings, version, draft)
+    supervisor = Supervisor(config)
     dispatcher = Dispatcher(supervisor, max_queue=settings.max_queue)
     async with AsyncExitStack() as cleanup:
         starting = asyncio.create_task(dispatcher.start())
@@ -115,7 +119,7 @@ async def run(settings: Settings, version: ModelVersion, listener: socket.socket
         # Again, so that whatever still runs ends, and is written down, before the books close.
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         services = Services(
-            model=served_model(settings, version, words.model),
+            model=served_model(config, version, words.model),
             prompts=words.prompts,
             decoder=words.tokenizer,
             places=dispatcher,
@@ -200,7 +204,9 @@ class Words:
         return cls(model, tokenizer, PromptBuilder.for_model(tokenizer, model.chat_template))
 
 
-def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
+def worker_config(
+    settings: Settings, version: ModelVersion, draft: ModelVersion | None
+) -> WorkerConfig:
     from headrace.fleet.config import WorkerConfig
 
     return WorkerConfig(
@@ -219,6 +225,9 @@ def worker_config(settings: Settings, version: ModelVersion) -> WorkerConfig:
         prefix_cache=settings.prefix_cache,
         target_itl=settings.target_itl,
         target_throughput=settings.target_throughput,
+        speculate=settings.speculate,
+        speculate_tokens=settings.speculate_tokens,
+        draft_path=None if draft is None else str(draft.path),
         log_level=settings.log_level,
     )
 
@@ -237,14 +246,16 @@ def _bytes(size: ByteSize | None) -> int | None:
     return None if size is None else int(size)
 
 
-def served_model(settings: Settings, version: ModelVersion, model: Model) -> ServedModel:
+def served_model(config: WorkerConfig, version: ModelVersion, model: Model) -> ServedModel:
     from headrace.edge.services import ServedModel
+    from headrace.fleet.draft import open_draft
     from headrace.fleet.sizes import sizes_for
     from headrace.ops.cpu import CpuBackend
 
-    sizes = sizes_for(worker_config(settings, version), model, CpuBackend.kv_row_bytes)
+    draft = open_draft(config, model)
+    sizes = sizes_for(config, model, CpuBackend.kv_row_bytes, draft)
     # The context decides how some ropes are stretched.
-    chosen = (settings.kv_cache, settings.quantization, settings.context_length)
+    chosen = (config.kv_cache, config.quantization, config.context_length)
     determined_by = f"{version.sha256} {NUMERICS} {chosen}"
     return ServedModel(
         name=version.name,

@@ -43,7 +43,9 @@ def read_texts(folder: Path) -> list[str]:
 def _system_prefix(text: str, prompts: Prompts) -> list[int]:
     """What all chats with that system message begin with, whatever the user says."""
     chats = [
-        prompts.chat([{"role": "system", "content": text}, {"role": "user", "content": word}])
+        prompts.chat(
+            [{"role": "system", "content": text}, {"role": "user", "content": word}], variables={}
+        )
         for word in ("a", "B", "1")
     ]
     return chats[0][: min(_common(one, other) for one, other in pairwise(chats))]

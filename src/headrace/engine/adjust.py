@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.request import SamplingParams
+
+Entries = tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]
+"""Tokens int32 [A], what divides their logits, and what is added to them, float32 [A]."""
 
 
 class LogitAdjuster:
@@ -47,8 +50,25 @@ class LogitAdjuster:
             slot = self._slot(token)  # may replace the arrays by larger ones
             self._counts[slot] += 1
 
-    def entries(self) -> list[tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]]:
-        """Groups of (token int32 [A], divide float32 [A], add float32 [A]) to apply in order."""
+    def entries(self, after: Collection[int] = ()) -> list[Entries]:
+        """Groups to apply in order. after: generated tokens to take for granted this once."""
+        known = len(self._slots)
+        for token in after:
+            self.add(token)
+        groups = self._groups()
+        self._take_back(after, known)
+        return groups
+
+    def _take_back(self, tokens: Collection[int], known: int) -> None:
+        """Undo the last additions; before them `known` distinct tokens were seen."""
+        self._generated -= len(tokens)
+        if self._penalises:
+            for token in tokens:
+                self._counts[self._slots[token]] -= 1
+            while len(self._slots) > known:
+                self._slots.popitem()
+
+    def _groups(self) -> list[Entries]:
         groups = []
         if self._slots:
             groups.append(self._penalties())
@@ -59,12 +79,12 @@ class LogitAdjuster:
             groups.append((self._banned, ones, np.full_like(ones, -np.inf)))
         return groups
 
-    def _penalties(self) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
+    def _penalties(self) -> Entries:
         params, size = self._params, len(self._slots)
         counts = self._counts[:size].astype(np.float32)
         add = -(params.frequency_penalty * counts + params.presence_penalty * (counts > 0))
         divide = np.full(size, params.repetition_penalty, np.float32)
-        return self._seen[:size], divide, add.astype(np.float32)
+        return self._seen[:size].copy(), divide, add.astype(np.float32)
 
     def _slot(self, token: int) -> int:
         slot = self._slots.setdefault(token, len(self._slots))

@@ -159,6 +159,12 @@ class BlockTable:
             self._extend(self._pool._take(count))
         return True
 
+    def shrink(self, tokens: int) -> None:
+        """Give back the blocks beyond what that many tokens need."""
+        while self._size > blocks_for(tokens):
+            self._size -= 1
+            self._pool._drop(int(self._entries[self._size]))
+
     def share(self, index: int, block: int) -> None:
         """Use a published block at that place: instead of its own there, or as its next."""
         self._pool._share(block)

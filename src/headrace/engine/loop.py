@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
@@ -43,16 +43,16 @@ class Ending:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Drawn:
-    """A token that a sequence took in the last step, before it became text. first: of those that
-    it generated."""
+    """Tokens that a sequence took in the last step, before they became text; one, or more where
+    some had been guessed. before: how many it had generated. ending: how the last one ends it."""
 
     sequence: Sequence
-    token: int
-    logprob: TokenLogprob | None
-    ending: Ending | None
-    first: bool
+    before: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprob] = field(default_factory=list)
+    ending: Ending | None = None
 
 
 class Engine:
@@ -125,6 +125,7 @@ class Engine:
 
     def status(self) -> EngineStatus:
         scheduler, pool = self._scheduler, self._scheduler.pool
+        speculator = scheduler.speculator
         return EngineStatus(
             steps=self._steps,
             running=len(scheduler.running),
@@ -138,6 +139,8 @@ class Engine:
             generated_tokens=self._generated,
             prefilled_tokens=scheduler.prefilled_tokens,
             hit_tokens=scheduler.hit_tokens,
+            proposed_tokens=0 if speculator is None else speculator.proposed,
+            accepted_tokens=0 if speculator is None else speculator.accepted,
         )
 
     # The parts of a step.
@@ -162,7 +165,11 @@ class Engine:
             self._fail(step, [share.sequence for share in step.plan.shares], str(error))
             return []
         self._scheduler.budget.observe(step.plan.load, self._clock() - self._launched)
-        broken = [step.rows[row].sequence for row in result.broken]
+        # A row behind a guess that is broken is no fault yet: the guess may be a wrong one, and a
+        # right one's row comes again in the next step.
+        broken = [
+            row.sequence for row in map(step.rows.__getitem__, result.broken) if not row.after
+        ]
         self._fail(step, broken, "its logits are not finite")
         return self._take_tokens(result)
 
@@ -175,27 +182,39 @@ class Engine:
                 self._end(sequence, Ending("error", error=error))
 
     def _take_tokens(self, result: StepResult) -> list[Drawn]:
-        sampled = result.sampled
-        drawn = []
-        for row, token in enumerate(sampled.tokens.tolist()):
-            sequence = result.step.rows[row].sequence
+        taken: dict[Sequence, Drawn] = {}
+        for row, wanted in enumerate(result.step.rows):
+            sequence = wanted.sequence
             if sequence.ended:
                 continue  # cancelled, failed, or its stop text was found while the step ran
-            if result.step.rows[row].scores is not None:
-                sequence.prompt_logprobs.append(self._logprob(sampled, row))
-                continue
-            if sequence.request.stopping.max_tokens == 0:
+            if wanted.scores is not None:
+                sequence.prompt_logprobs.append(self._logprob(result.sampled, row))
+            elif sequence.request.stopping.max_tokens == 0:
                 self._end(sequence, Ending("length"))
-                continue
-            sequence.append(token)
-            ending = _ending_by_count_or_id(sequence, token)
-            if ending is not None:
-                self._retire(sequence)
-            wanted = sequence.request.sampling.logprobs is not None
-            logprob = self._logprob(sampled, row) if wanted else None
-            drawn.append(Drawn(sequence, token, logprob, ending, first=sequence.generated == 1))
-        self._generated += len(drawn)
-        return drawn
+            elif not wanted.after:
+                taken[sequence] = Drawn(sequence, before=sequence.generated)
+                self._take(taken[sequence], result.sampled, row)
+            elif list(wanted.after) == taken[sequence].tokens and row not in result.broken:
+                self._take(taken[sequence], result.sampled, row)
+        self._settle_guesses(result.step, taken)
+        self._generated += sum(len(drawn.tokens) for drawn in taken.values())
+        return list(taken.values())
+
+    def _take(self, drawn: Drawn, sampled: Sampled, row: int) -> None:
+        """The token of a row becomes its sequence's next."""
+        sequence, token = drawn.sequence, int(sampled.tokens[row])
+        sequence.append(token)
+        drawn.tokens.append(token)
+        if sequence.request.sampling.logprobs is not None:
+            drawn.logprobs.append(self._logprob(sampled, row))
+        drawn.ending = _ending_by_count_or_id(sequence, token)
+        if drawn.ending is not None:
+            self._retire(sequence)
+
+    def _settle_guesses(self, step: Step, taken: dict[Sequence, Drawn]) -> None:
+        for share in step.plan.shares:
+            if share.guesses and share.sequence in taken:
+                self._scheduler.accept(share, len(taken[share.sequence].tokens) - 1)
 
     def _deliver(self, drawn: list[Drawn]) -> list[Output]:
         """Turn tokens into text, find stop texts, and hand over all outputs that are due."""
@@ -203,25 +222,30 @@ class Engine:
         self._outputs = []
         return outputs
 
-    def _output(self, item: Drawn) -> Output:
-        sequence, stream, ending = item.sequence, item.sequence.text, item.ending
-        text = ""
-        if ending is None or ending.reason != "stop":  # an id that ends it has no text
-            stops = sequence.generated > sequence.request.stopping.min_tokens
-            text = stream.feed(item.token, stops=stops)
-        if ending is not None:
-            text += stream.finish()
-        if stream.matched is not None:
-            if ending is None:
-                self._retire(sequence)
-            ending = Ending("stop", matched=stream.matched)
+    def _output(self, drawn: Drawn) -> Output:
+        sequence, stream, ending = drawn.sequence, drawn.sequence.text, drawn.ending
+        text, counted = "", 0
+        for counted, token in enumerate(drawn.tokens, 1):
+            last = ending if counted == len(drawn.tokens) else None
+            if last is None or last.reason != "stop":  # an id that ends it has no text
+                stops = drawn.before + counted > sequence.request.stopping.min_tokens
+                text += stream.feed(token, stops=stops)
+            if last is not None:
+                text += stream.finish()
+            if stream.matched is not None:
+                if ending is None:
+                    self._retire(sequence)
+                ending = Ending("stop", matched=stream.matched)
+                sequence.surplus = len(drawn.tokens) - counted
+                self._generated -= sequence.surplus
+                break
         return Output(
             id=sequence.request.id,
             text=text,
             reasoning=stream.take_reasoning(),
-            tokens=[item.token],
-            logprobs=None if item.logprob is None else [item.logprob],
-            prompt_logprobs=_prompt_logprobs(sequence) if item.first else None,
+            tokens=drawn.tokens[:counted],
+            logprobs=drawn.logprobs[:counted] if drawn.logprobs else None,
+            prompt_logprobs=None if drawn.before else _prompt_logprobs(sequence),
             finish=None if ending is None else _finish_of(sequence, ending),
         )
 

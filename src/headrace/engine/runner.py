@@ -20,10 +20,12 @@ FORCED = 1e38
 @dataclass(frozen=True, slots=True)
 class Row:
     """Logits of a sequence: they score its prompt token at the index `scores`, or, if that is
-    None, its next token is drawn from them."""
+    None, its next token is drawn from them. after: guesses that are taken for granted by that:
+    the token is the next but so many."""
 
     sequence: Sequence
     scores: int | None = None
+    after: tuple[int, ...] = ()
 
     @property
     def target(self) -> int:
@@ -94,11 +96,13 @@ class ModelRunner:
             sequence, first = share.sequence, share.sequence.computed
             last = first + share.count
             tokens += sequence.tokens[first:last]
+            tokens += [guess.token for guess in share.guesses]
+            last += len(share.guesses)
             positions += range(first, last)
             starts.append(len(tokens))
             logit_rows += [starts[-2] + at - 1 - first for at in sequence.scored_by(share.count)]
             if share.samples:
-                logit_rows.append(len(tokens) - 1)
+                logit_rows += range(starts[-2] + share.count - 1, len(tokens))
             used = blocks_for(last)
             self._tables[i, :used] = sequence.table.blocks[:used]
             widest = max(widest, used)
@@ -120,8 +124,9 @@ def rows_of(plan: Plan) -> list[Row]:
     rows = []
     for share in plan.shares:
         rows += [Row(share.sequence, at) for at in share.sequence.scored_by(share.count)]
+        guesses = tuple(guess.token for guess in share.guesses)
         if share.samples:
-            rows.append(Row(share.sequence))
+            rows += [Row(share.sequence, after=guesses[:n]) for n in range(len(guesses) + 1)]
     return rows
 
 
@@ -133,7 +138,7 @@ def sampling_of(rows: list[Row]) -> Sampling:
     resumed from its tokens draws alike."""
     params = [row.sequence.request.sampling for row in rows]
     keys = np.array([row.sequence.draw_key for row in rows], np.uint64)
-    positions = np.array([row.sequence.wanted for row in rows], np.uint64)
+    positions = np.array([row.sequence.wanted + len(row.after) for row in rows], np.uint64)
     temperatures = [
         p.temperature if row.scores is None else 0.0 for row, p in zip(rows, params, strict=True)
     ]
@@ -158,7 +163,7 @@ def _adjustments(rows: list[Row]) -> Adjustments | None:
         if wanted.scores is not None:
             entries = [_forced(wanted.target)]
         elif adjuster is not None:
-            entries = adjuster.entries()
+            entries = adjuster.entries(wanted.after)
         else:
             continue
         for tokens, divisors, addends in entries:

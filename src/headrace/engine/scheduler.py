@@ -19,6 +19,9 @@ another stands back: it finds the block published afterwards. Nothing more ties 
 so if the first one leaves, the second computes the block itself. Kernels give a row the same
 bits however its prompt was cut, so a hit is equal to a miss.
 
+Guesses (`engine.speculation`) come between decodes and prompts, with free blocks only. What a
+guess has computed counts once the token drawn is equal to it; else it is computed over.
+
 Bounds, which the tests hold:
 
 1. A sequence is preempted at most once, so there is no storm. A reserved one never asks for a
@@ -41,12 +44,14 @@ Bounds, which the tests hold:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import Load, StepBudget
+from headrace.engine.guess import Guess
 from headrace.engine.sequence import Sequence
+from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE
 
 
@@ -54,12 +59,14 @@ from headrace.ops.backend import BLOCK_SIZE
 class Share:
     """A sequence's part in a step: its tokens computed .. computed + count.
 
-    samples: whether it catches up by that, so that its next token can be drawn.
+    samples: whether it catches up by that, so that its next token can be drawn. guesses: of
+    that token and those behind it, to be computed along.
     """
 
     sequence: Sequence
     count: int
     samples: bool
+    guesses: tuple[Guess, ...] = ()
 
 
 @dataclass(slots=True)
@@ -76,14 +83,29 @@ class Plan:
         self.load.add(count, sequence.computed)
         self.rows += len(sequence.scored_by(count)) + samples
 
+    def guess(self, guesses: Mapping[Sequence, list[Guess]]) -> None:
+        """Let these be computed along."""
+        for i, share in enumerate(self.shares):
+            if found := guesses.get(share.sequence):
+                self.shares[i] = replace(share, guesses=tuple(found))
+                self.load.add(len(found), share.sequence.wanted)
+                self.rows += len(found)
+
 
 class Scheduler:
     """Waiting and running sequences of one engine; the only one that moves them."""
 
     def __init__(
-        self, pool: BlockPool, budget: StepBudget, *, max_sequences: int, context_length: int
+        self,
+        pool: BlockPool,
+        budget: StepBudget,
+        *,
+        max_sequences: int,
+        context_length: int,
+        speculator: Speculator | None = None,
     ) -> None:
-        """context_length: tokens a sequence may have at most; less if the pool is smaller."""
+        """context_length: tokens a sequence may have at most; less if the pool is smaller.
+        speculator: guesses tokens, if any are to be guessed."""
         if budget.max_tokens < max_sequences:
             raise ValueError(
                 f"max_step_tokens ({budget.max_tokens}) must be at least max_sequences"
@@ -99,6 +121,8 @@ class Scheduler:
         self.hit_tokens = 0
         self._arrivals = 0
         self._max_sequences = max_sequences
+        self.speculator = speculator
+        self._max_rows = max_rows(max_sequences, speculator.most if speculator else 0)
 
     def refusal(self, prompt_tokens: int, max_tokens: int) -> str | None:
         """Why a request of this size can never run; None if it can."""
@@ -130,6 +154,8 @@ class Scheduler:
             self.running.remove(sequence)
         if not sequence.in_flight:
             sequence.table.release()
+        if self.speculator is not None:
+            self.speculator.forget(sequence)
 
     def plan(self) -> Plan:
         """The next step; its sequences are in flight until `complete`. Empty if all is idle."""
@@ -140,6 +166,8 @@ class Scheduler:
                 continue  # preempted a moment ago, for another
             if sequence.table.grow(sequence.wanted) or self._make_room(sequence):
                 plan.add(sequence, 1)
+        if self.speculator is not None:
+            self._speculate(plan, self.speculator)
         plan.load.decodes = plan.load.tokens
         self._add_prompts(plan)
         for share in plan.shares:
@@ -149,14 +177,14 @@ class Scheduler:
     def _add_prompts(self, plan: Plan) -> None:
         prompts = self._prompts()
         claimed: set[bytes] = set()
-        while plan.load.tokens < self.budget.max_tokens and plan.rows < self._max_sequences:
+        while plan.load.tokens < self.budget.max_tokens and plan.rows < self._max_rows:
             prompt = next(prompts, None)
             if prompt is None:
                 break
             self._adopt(prompt, self._hits(prompt))
             count = min(prompt.pending, self.budget.room(plan.load, prompt.computed))
             if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
-                count = min(count, self._max_sequences - plan.rows)
+                count = min(count, self._max_rows - plan.rows)
             if not count:
                 break
             keys = self._keys(prompt, count)
@@ -188,6 +216,42 @@ class Scheduler:
         if self.pool.caching:
             for block in range(first, sequence.computed // BLOCK_SIZE):
                 sequence.table.publish(block, sequence.chain[block])
+
+    # Guesses.
+
+    def accept(self, share: Share, right: int) -> None:
+        """So many guesses of a share are tokens of its sequence now, and are computed. The
+        others' blocks are given up."""
+        sequence = share.sequence
+        if self.speculator is not None:
+            self.speculator.learn(sequence, share.guesses, right)
+        if not sequence.ended:
+            self._advance(sequence, right)
+            if not sequence.reserved:
+                sequence.table.shrink(sequence.computed)
+
+    def _speculate(self, plan: Plan, speculator: Speculator) -> None:
+        """Add guesses to a plan of decodes. Prompts keep half of what is left, and nobody is
+        preempted for a guess."""
+        tokens, rows = self.budget.max_tokens - plan.load.tokens, self._max_rows - plan.rows
+        if self.waiting or any(s.pending > 1 for s in self.running):
+            tokens, rows = tokens // 2, rows // 2
+        most = min(tokens, rows)
+        each = min(most, speculator.most)
+        sequences = [share.sequence for share in plan.shares]
+        limits = {s: min(each, self._room_to_guess(s, each)) for s in sequences}
+        guesses = speculator.propose(limits, most)
+        for sequence in sequences:
+            if not sequence.reserved:
+                sequence.table.shrink(sequence.wanted + len(guesses.get(sequence, ())))
+        plan.guess(guesses)
+
+    def _room_to_guess(self, sequence: Sequence, most: int) -> int:
+        """Tokens behind its last that may be wanted, and whose blocks it has or gets."""
+        wanted, useful = sequence.wanted, sequence.most_computed - sequence.wanted
+        if sequence.table.grow(wanted + min(most, useful)):
+            return useful
+        return len(sequence.table) * BLOCK_SIZE - wanted
 
     # Blocks: who gives way, and who gets in.
 
@@ -260,6 +324,11 @@ class Scheduler:
             return []
         last = min(blocks_for(sequence.computed + count), sequence.reusable // BLOCK_SIZE)
         return [sequence.chain[i] for i in range(sequence.computed // BLOCK_SIZE, last)]
+
+
+def max_rows(max_sequences: int, max_guesses: int) -> int:
+    """The most rows of logits in a step."""
+    return max(max_sequences, 1 + max_guesses)
 
 
 def _standing(sequence: Sequence) -> tuple[int, int]:

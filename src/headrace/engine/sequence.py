@@ -58,7 +58,8 @@ class Sequence:
     computed when it came to them; what it finds of its own after a preemption doesn't count.
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. in_flight: the step that runs now reads and writes its blocks. ended: no further token
-    counts.
+    counts. surplus: how many of its last tokens were drawn together with the one that ended it,
+    behind it, and don't count.
 
     prompt_logprobs: those known so far, of the prompt's first tokens in order. `unscored` is how
     many are known or not wanted: the first prompt token whose logprob a step has yet to give.
@@ -78,6 +79,7 @@ class Sequence:
         "prompt_logprobs",
         "request",
         "reserved",
+        "surplus",
         "table",
         "text",
         "tokens",
@@ -109,6 +111,7 @@ class Sequence:
         self.reserved = False
         self.in_flight = False
         self.ended = False
+        self.surplus = 0
 
     @property
     def wanted(self) -> int:
@@ -128,7 +131,7 @@ class Sequence:
 
     @property
     def generated(self) -> int:
-        return len(self.tokens) - self.prompt_length
+        return len(self.tokens) - self.prompt_length - self.surplus
 
     @property
     def most_computed(self) -> int:

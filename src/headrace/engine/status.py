@@ -11,6 +11,7 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     prefilled_tokens: of prompts, computed. hit_tokens: taken over from the prefix cache instead.
     evictions: cached blocks that had to go for others. preemptions: sequences that had to.
     step_budget: tokens that the last step with prompts could have had.
+    proposed_tokens: guessed ahead of the model. accepted_tokens: those of them that it drew.
     """
 
     steps: int
@@ -25,3 +26,5 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     generated_tokens: int
     prefilled_tokens: int
     hit_tokens: int
+    proposed_tokens: int
+    accepted_tokens: int

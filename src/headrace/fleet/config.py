@@ -18,6 +18,8 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     kv_memory: bytes of KV cache; `sizes_for` says what None means. kv_cache: its keys' codes.
     context_length: None for the model's own. prefix_cache: whether KV blocks are kept for later
     prompts. target_itl in milliseconds, target_throughput in tokens a second: at most one.
+    speculate: how tokens are guessed, at most speculate_tokens ahead of a sequence. draft_path:
+    the file of the model that guesses, for "draft".
     """
 
     path: str
@@ -36,7 +38,15 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     prefix_cache: bool = True
     target_itl: float | None = None
     target_throughput: float | None = None
+    speculate: Literal["off", "ngram", "draft"] = "off"
+    speculate_tokens: int = 8
+    draft_path: str | None = None
     log_level: str = "info"
+
+    @property
+    def max_guesses(self) -> int:
+        """Of a sequence in a step."""
+        return 0 if self.speculate == "off" else self.speculate_tokens
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.engine.blocks import blocks_for
+from headrace.engine.lookup import INDEX_BYTES
+from headrace.engine.scheduler import max_rows
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.models.formats import decoding_bytes, packed_bytes
@@ -59,23 +61,31 @@ class Memory:
         return budget - self.reserve - self.weights - self.buffers
 
 
-def memory_of(config: WorkerConfig, model: Model) -> Memory:
+def memory_of(config: WorkerConfig, model: Model, draft: Model | None = None) -> Memory:
+    """draft: a second model in the same process, if there is one."""
     vocabulary = model.program.vocab_size
     threads = config.threads or usable_cores()
     context = config.context_length or model.context_length
-    weights = loading = 0
-    for name in dict.fromkeys(name for name, _ in required_weights(model.program)):
-        tensor = model.tensors[name]
-        weights += packed_bytes(tensor)
-        loading = max(loading, weights + decoding_bytes(tensor))
+    tokens = min(config.max_step_tokens, context)
+    weights = loading = buffers = 0
+    for each in (model, draft):
+        if each is None:
+            continue
+        for name in dict.fromkeys(name for name, _ in required_weights(each.program)):
+            tensor = each.tensors[name]
+            weights += packed_bytes(tensor)
+            loading = max(loading, weights + decoding_bytes(tensor))
+        buffers += _buffers(each.program, config)
+        buffers += 4 * _parts(each.program, tokens, context, threads)
+    if config.speculate == "ngram":
+        buffers += config.max_sequences * INDEX_BYTES
     sampling = 16 * vocabulary  # adjusted logits, their exponentials, candidates
     return Memory(
         reserve=RUNTIME + TOKENIZER * vocabulary + REQUEST_TOKEN * config.max_sequences * context,
         weights=weights,
         loading=loading,
-        buffers=_buffers(model.program, config)
+        buffers=buffers
         + 3 * 4 * config.max_sequences * blocks_for(context)  # tables: engine, runner, kernels
-        + 4 * _parts(model.program, min(config.max_step_tokens, context), context, threads)
         + threads * (THREAD + sampling),
     )
 
@@ -99,7 +109,8 @@ def _buffers(program: Program, config: WorkerConfig) -> int:
     turns = sum(2 * 4 * rope.dims for rope in ropes)
     rows = config.max_step_tokens * (6 * width + turns)
     rows += max((_expert_bytes(program, op, config) for op in _experts(program)), default=0)
-    return rows + 4 * config.max_sequences * (program.vocab_size + 256)
+    logits = max_rows(config.max_sequences, config.max_guesses)
+    return rows + 4 * logits * (program.vocab_size + 256)
 
 
 def _experts(program: Program) -> Iterator[Experts]:

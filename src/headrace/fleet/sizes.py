@@ -33,12 +33,17 @@ class Sizes:
 
 
 def sizes_for(
-    config: WorkerConfig, model: Model, kv_row_bytes: Callable[[int, KvCache], int]
+    config: WorkerConfig,
+    model: Model,
+    kv_row_bytes: Callable[[int, KvCache], int],
+    draft: Model | None = None,
 ) -> Sizes:
     """As many blocks as the memory allows, but no more than all sequences can ever fill.
 
     kv_memory alone is the cache's own size; memory is what the whole process may hold, and the
     cache gets what the rest leaves. With both, kv_memory is kept if it fits.
+
+    A draft model keeps its keys and values under the same blocks, which then count for both.
 
     Raises DoesNotFit where the configuration does not fit the model.
     """
@@ -49,7 +54,10 @@ def sizes_for(
             f" {model.context_length} tokens"
         )
     block = kv_block_bytes(model.program, kv_row_bytes, config.kv_cache)
-    held = memory_of(config, model)
+    if draft is not None:
+        block += kv_block_bytes(draft.program, kv_row_bytes, config.kv_cache)
+        asked = _within(draft, asked, config)
+    held = memory_of(config, model, draft)
     kv_memory = config.kv_memory
     if kv_memory is None:
         # At least a block, so that a budget that is too small is told what would be enough.
@@ -64,6 +72,17 @@ def sizes_for(
     if config.memory is not None and peak > config.memory:
         raise DoesNotFit(_too_small(config, held, blocks * block))
     return Sizes(blocks, min(asked, blocks * BLOCK_SIZE), peak)
+
+
+def _within(draft: Model, asked: int, config: WorkerConfig) -> int:
+    """The context length, if the draft model can follow. Raises DoesNotFit if it can't, unless
+    nobody asked for that much."""
+    if config.context_length and asked > draft.context_length:
+        raise DoesNotFit(
+            f"context_length is {asked}, but the draft model was made for"
+            f" {draft.context_length} tokens"
+        )
+    return min(asked, draft.context_length)
 
 
 def _too_small(config: WorkerConfig, held: Memory, kv: int) -> str:

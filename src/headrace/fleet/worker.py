@@ -11,16 +11,22 @@ from pathlib import Path
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import StepBudget
+from headrace.engine.costs import measure_costs
+from headrace.engine.draft import DraftModel
+from headrace.engine.guess import Proposer
+from headrace.engine.lookup import PromptLookup
 from headrace.engine.loop import Engine
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
+from headrace.engine.speculation import Speculator
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
+from headrace.fleet.draft import check_tokenizers, open_draft
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready
 from headrace.fleet.sizes import sizes_for
-from headrace.models.model import open_model
-from headrace.ops.backend import Backend, Limits
+from headrace.models.model import Model, open_model
+from headrace.ops.backend import Backend, Executable, Limits
 from headrace.text.pipeline import TextPipeline
 from headrace.text.tokenizer import Tokenizer
 
@@ -30,8 +36,11 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
     and the backend raise, and DoesNotFit where the configuration does not fit the model."""
     model = open_model(Path(config.path), config.context_length, config.quantization)
     tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
+    draft = open_draft(config, model)
+    if draft is not None:
+        check_tokenizers(config, tokenizer, draft)
     backend = _backend(config)
-    sizes = sizes_for(config, model, backend.kv_row_bytes)
+    sizes = sizes_for(config, model, backend.kv_row_bytes, draft)
     limits = Limits(
         tokens=config.max_step_tokens,
         sequences=config.max_sequences,
@@ -40,6 +49,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         kv_cache=config.kv_cache,
     )
     executable = backend.load(model.program, model.weights, limits)
+    speculator = _speculator(config, executable, backend, draft, limits)
     _give_back_free_memory()
     scheduler = Scheduler(
         BlockPool(limits.blocks, caching=config.prefix_cache),
@@ -50,6 +60,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         ),
         max_sequences=config.max_sequences,
         context_length=sizes.context_length,
+        speculator=speculator,
     )
     runner = ModelRunner(
         executable,
@@ -76,6 +87,24 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         pid=os.getpid(),
     )
     return engine, ready
+
+
+def _speculator(
+    config: WorkerConfig,
+    executable: Executable,
+    backend: Backend,
+    draft: Model | None,
+    limits: Limits,
+) -> Speculator | None:
+    """What guesses tokens, if any are to be. It measures what a guess costs."""
+    if config.speculate == "off":
+        return None
+    proposer: Proposer = PromptLookup()
+    if draft is not None:
+        small = backend.load(draft.program, draft.weights, limits)
+        proposer = DraftModel(small, measure_costs(small, limits), limits)
+    costs = measure_costs(executable, limits)
+    return Speculator(proposer, costs, most=config.speculate_tokens)
 
 
 def _give_back_free_memory() -> None:

@@ -159,7 +159,7 @@ class Shuffled:
             match op:
                 case Embed():
                     self._columns[op.weight] = order[op.out]
-                case Norm() if op.groups == 1:
+                case Norm() if op.x in order:  # else of a head, whose rope knows its order
                     self._columns[op.weight] = order[op.x]
                 case Linear():
                     for projection in op.projections:

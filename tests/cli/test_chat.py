@@ -7,7 +7,6 @@ import pty
 import select
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,15 +116,11 @@ class Terminal:
         shown, found, self._unread = self._unread.partition(text)
         return shown + found
 
-    def interrupt_to(self, text: str, every: float) -> None:
-        """Ctrl-C until the text shows, each so many seconds: line editing misses one that comes
-        before it listens, and Python one that comes while a destructor runs."""
-        due = time.monotonic()
+    def interrupt_to(self, text: str) -> None:
+        """Ctrl-C until the text shows: line editing misses one that comes before it listens."""
         while text not in self._unread:
-            if time.monotonic() >= due:
-                self.process.send_signal(signal.SIGINT)
-                due += every
-            if select.select([self._master], [], [], 0.1)[0]:
+            self.process.send_signal(signal.SIGINT)
+            if select.select([self._master], [], [], 0.5)[0]:
                 self._unread += os.read(self._master, 4096).decode()
         self.read_to(text)
 
@@ -178,7 +173,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
     terminal.read_to("> ")
     terminal.type("forever")
     terminal.read_to("and on and on")
-    terminal.interrupt_to("[stopped, ", every=10)
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.read_to("[stopped, ")
     assert service.abandoned.wait(20), "the service still answers"
     terminal.read_to("> ")
     terminal.type("and now")
@@ -187,7 +183,7 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(
     assert (first, last) == ("forever", "and now")
     assert answer.startswith("and on and on ")
     terminal.read_to("> ")
-    terminal.interrupt_to("/exit", every=0.5)
+    terminal.interrupt_to("/exit")
     assert terminal.process.poll() is None
     terminal.read_to("> ")
     terminal.type("/exit")

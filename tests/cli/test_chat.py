@@ -134,7 +134,10 @@ class Terminal:
 def terminal(
     service: FakeService, environment: dict[str, str], tmp_path: Path
 ) -> Iterator[Terminal]:
+    # Jobs in a shell's background, tests among them, ignore it, and what they start inherits that.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     opened = Terminal(service, environment, tmp_path)
+    signal.signal(signal.SIGINT, before)
     yield opened
     opened.close()
 

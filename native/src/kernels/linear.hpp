@@ -297,8 +297,8 @@ HEADRACE_INLINE void cut(int rows, int most, Body body) {
 
 // An unpacked panel, and the starts of a tile.
 static std::int64_t linear_workspace(const Matrix& m) {
-    const std::int64_t groups = m.k / kGroup, numbers = unpacked_stride(m.layout) / 4 + kLinearRows * m.layout.parts();
-    return m.grouped() ? groups * numbers : 0;
+    if (!m.grouped()) return 0;  // and no layout to ask
+    return m.k / kGroup * (unpacked_stride(m.layout) / 4 + kLinearRows * m.layout.parts());
 }
 
 // From this many rows on it pays to unpack a panel once for all of them.

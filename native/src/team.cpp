@@ -80,9 +80,11 @@ void Team::publish(int tasks) {
 }
 
 void Team::serve(int member) {
-    while (!stopping_.load(std::memory_order_relaxed)) {
-        // Read before the claim: a round published after a claim in vain has then changed it.
+    for (;;) {
+        // Read before the claim: a round published after a claim in vain has then changed it. And
+        // before the look at stopping_: who reads the last round would wait for another forever.
         const std::uint32_t round = round_.load(std::memory_order_acquire);
+        if (stopping_.load(std::memory_order_relaxed)) return;
         const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
         const int index = int(std::uint32_t(claim)), tasks = int(claim >> kTaskBits);
         if (index >= tasks) {

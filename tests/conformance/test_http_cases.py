@@ -37,13 +37,6 @@ BOTH = pytest.mark.parametrize("stream", [False, True])
 ENDPOINTS = pytest.mark.parametrize("endpoint", ["chat", "complete"])
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with World() as running:
-        yield running
-        await running.idle()
-
-
 async def answer(world: World, endpoint: str, stream: bool, **fields: Any) -> tuple[str, str]:
     """Text and finish_reason of a request with one choice."""
     ask = world.chat if endpoint == "chat" else world.complete

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
@@ -28,13 +27,6 @@ from tests.edge.fakes import (
 )
 
 BOTH = pytest.mark.parametrize("stream", [False, True])
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with World() as running:
-        yield running
-        await running.idle()
 
 
 def strict(response: httpx.Response) -> Any:

@@ -11,6 +11,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,9 @@ from headrace.engine.sequence import Sequence as Generation
 from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
 from headrace.ops.sampling import sample_rows
+from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
+from headrace.text.tokenizer import Tokenizer
 
 Floats = NDArray[np.float32]
 VOCAB = 128
@@ -235,7 +238,9 @@ def make_engine(
     clock: Callable[[], float] = time.perf_counter,
     scheduler: type[Scheduler] = Scheduler,
     speculator: Speculator | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Engine:
+    """tokenizer: a real one, for a real model; else tokens are letters."""
     kind = SynchronousEngine if synchronous else Engine
     text = FakeText()
     return kind(
@@ -252,8 +257,8 @@ def make_engine(
             context_length=context_length,
             speculator=speculator,
         ),
-        text,
-        text,
+        tokenizer or text,
+        partial(TextPipeline, tokenizer) if tokenizer else text,
         vocab_size=vocab_size,
         clock=clock,
     )

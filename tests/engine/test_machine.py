@@ -18,6 +18,7 @@ from headrace.engine.draws import draws, stream_key
 from headrace.engine.request import GenerationRequest
 from headrace.engine.scheduler import Plan, Scheduler
 from headrace.engine.sequence import Sequence
+from headrace.engine.status import EngineStatus
 from headrace.ops.backend import BLOCK_SIZE, Sampling
 from headrace.ops.sampling import sample_rows
 
@@ -250,8 +251,8 @@ TestEngineWithoutCache = MachineWithoutCache.TestCase
 TestEngineWithoutCache.settings = quick
 
 
-def test_such_pools_do_preempt_evict_and_hit() -> None:
-    """The machines above would prove little if they never ran out of blocks."""
+def small_pool(prompts: list[list[int]]) -> EngineStatus:
+    """What the pool of the machines above comes to when these are answered at once."""
     engine = fake_engine(
         blocks=BLOCKS,
         max_sequences=MAX_SEQUENCES,
@@ -259,16 +260,25 @@ def test_such_pools_do_preempt_evict_and_hit() -> None:
         scheduler=WatchedScheduler,
     )
     asked = [
-        request(str(i), [1] * 32 * (i % 2) + [i] * 20, max_tokens=80, temperature=1.0, seed=i)
-        for i in range(5)
+        request(str(i), prompt, max_tokens=80, temperature=1.0, seed=i)
+        for i, prompt in enumerate(prompts)
     ]
     answers = Answers()
     for each in asked:
         engine.submit(each)
     answers.drain(engine)
-    status = engine.status()
+    for each in asked:
+        assert answers.tokens(each.id) == alone(each)
+    return engine.status()
+
+
+def test_such_pools_do_preempt() -> None:
+    """The machines above would prove little if they never ran out of blocks."""
+    assert small_pool([[i] * 20 for i in range(5)]).preemptions >= 2
+
+
+def test_such_pools_do_evict_and_hit() -> None:
+    status = small_pool([[1] * 32 * (i % 2) + [i] * 20 for i in range(5)])
     assert status.preemptions >= 1
     assert status.evictions >= 2
     assert status.hit_tokens >= 32
-    for each in asked:
-        assert answers.tokens(each.id) == alone(each)

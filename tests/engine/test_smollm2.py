@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import pytest
 
-from headrace.engine.blocks import BlockPool
-from headrace.engine.budget import StepBudget
-from headrace.engine.loop import Engine, SynchronousEngine
+from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
-from headrace.engine.runner import ModelRunner
-from headrace.engine.scheduler import Scheduler
-from headrace.models.model import Model, open_model
-from headrace.ops.backend import Limits
+from headrace.models.model import Model
+from headrace.ops.backend import Executable, Limits
 from headrace.ops.cpu import CpuBackend
-from headrace.text.pipeline import TextPipeline
 from headrace.text.tokenizer import Tokenizer
 
-from .fakes import answer, request
+from .fakes import answer, make_engine, request
 
 BLOCKS, SEQUENCES, STEP_TOKENS, CONTEXT = 200, 32, 256, 512
 
@@ -33,54 +26,37 @@ class MakeEngine(Protocol):
         *,
         blocks: int = BLOCKS,
         step_tokens: int = STEP_TOKENS,
-        kind: type[Engine] = Engine,
+        synchronous: bool = False,
         caching: bool = False,
     ) -> Engine: ...
 
 
 @pytest.fixture(scope="module")
-def model(smollm2_path: Path) -> Model:
-    return open_model(smollm2_path)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(model: Model) -> Tokenizer:
-    return Tokenizer.from_gguf(model.metadata)
-
-
-@pytest.fixture(scope="module")
 def engine_on(model: Model, tokenizer: Tokenizer) -> MakeEngine:
     """Makes an engine on that many threads; one load for each."""
-    runners: dict[int, ModelRunner] = {}
+    loaded: dict[int, Executable] = {}
 
     def make(
         threads: int,
         *,
         blocks: int = BLOCKS,
         step_tokens: int = STEP_TOKENS,
-        kind: type[Engine] = Engine,
+        synchronous: bool = False,
         caching: bool = False,
     ) -> Engine:
-        if threads not in runners:
+        if threads not in loaded:
             limits = Limits(tokens=STEP_TOKENS, sequences=SEQUENCES, blocks=BLOCKS, threads=threads)
-            runners[threads] = ModelRunner(
-                CpuBackend().load(model.program, model.weights, limits),
-                max_sequences=SEQUENCES,
-                max_step_tokens=STEP_TOKENS,
-                max_blocks=BLOCKS,
-            )
-        scheduler = Scheduler(
-            BlockPool(blocks, caching=caching),
-            StepBudget(step_tokens),
-            max_sequences=SEQUENCES,
+            loaded[threads] = CpuBackend().load(model.program, model.weights, limits)
+        return make_engine(
+            loaded[threads],
+            blocks=blocks,
             context_length=CONTEXT,
-        )
-        return kind(
-            runners[threads],
-            scheduler,
-            tokenizer,
-            partial(TextPipeline, tokenizer),
+            max_sequences=SEQUENCES,
+            max_step_tokens=step_tokens,
             vocab_size=model.program.vocab_size,
+            synchronous=synchronous,
+            caching=caching,
+            tokenizer=tokenizer,
         )
 
     return make
@@ -141,7 +117,7 @@ def test_in_chunks_preempted_and_in_plain_order_are_one_answer_bit_for_bit(
     assert small.status().preemptions == 1  # of the youngest, which is mine
     assert preempted.outputs["r"] == whole.outputs["r"]
 
-    plain = answer(engine_on(2, blocks=8, kind=SynchronousEngine), *older, mine)
+    plain = answer(engine_on(2, blocks=8, synchronous=True), *older, mine)
     assert plain.outputs["r"] == whole.outputs["r"]
     for id in ("old-0", "old-1"):
         assert plain.outputs[id] == preempted.outputs[id]

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from headrace.engine.blocks import BlockPool
-from headrace.engine.budget import StepBudget
 from headrace.engine.costs import StepCosts
 from headrace.engine.draft import DraftModel
 from headrace.engine.guess import Proposer
 from headrace.engine.lookup import PromptLookup
 from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
-from headrace.engine.runner import ModelRunner
-from headrace.engine.scheduler import Scheduler
 from headrace.engine.speculation import Speculator
-from headrace.models.model import Model, open_model
+from headrace.models.model import Model
 from headrace.ops.backend import Executable, Limits
 from headrace.ops.cpu import CpuBackend
-from headrace.text.pipeline import TextPipeline
 from headrace.text.tokenizer import Tokenizer
 
-from .fakes import Answers, answer, request
+from .fakes import Answers, answer, make_engine, request
 
 LIMITS = Limits(tokens=128, sequences=8, blocks=64, threads=2)
 
@@ -43,16 +37,6 @@ MakeEngine = Callable[[Proposer | None], Engine]
 
 
 @pytest.fixture(scope="module")
-def model(smollm2_path: Path) -> Model:
-    return open_model(smollm2_path)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(model: Model) -> Tokenizer:
-    return Tokenizer.from_gguf(model.metadata)
-
-
-@pytest.fixture(scope="module")
 def executable(model: Model) -> Executable:
     return CpuBackend().load(model.program, model.weights, LIMITS)
 
@@ -63,23 +47,15 @@ def engine_with(executable: Executable, model: Model, tokenizer: Tokenizer) -> M
         speculator = None
         if proposer is not None:
             speculator = Speculator(proposer, StepCosts({1: 5.0, 2: 5.5}), most=5)
-        return Engine(
-            ModelRunner(
-                executable,
-                max_sequences=LIMITS.sequences,
-                max_step_tokens=LIMITS.tokens,
-                max_blocks=LIMITS.blocks,
-            ),
-            Scheduler(
-                BlockPool(LIMITS.blocks),
-                StepBudget(LIMITS.tokens),
-                max_sequences=LIMITS.sequences,
-                context_length=512,
-                speculator=speculator,
-            ),
-            tokenizer,
-            lambda stop, thinking=None: TextPipeline(tokenizer, stop),
+        return make_engine(
+            executable,
+            blocks=LIMITS.blocks,
+            context_length=512,
+            max_sequences=LIMITS.sequences,
+            max_step_tokens=LIMITS.tokens,
             vocab_size=model.program.vocab_size,
+            speculator=speculator,
+            tokenizer=tokenizer,
         )
 
     return make

@@ -375,7 +375,8 @@ def test_programs(isa: str, program: Any, quantised: bool) -> None:
         error, spread = np.linalg.norm(got - expected), np.linalg.norm(expected)
         # Eight bits of activations lose some percent in a tiny model; eight bits of values in
         # the cache lose half a percent, and more where experts multiply what attention adds.
-        assert error <= (0.06 if quantised else 0.03) * spread
+        dense = 0.03 if program is all_experts else 0.01
+        assert error <= (0.06 if quantised else dense) * spread
 
 
 # ---- steps ----

@@ -63,8 +63,8 @@ def serve(settings: Settings) -> None:
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
     ):
-        draft = settings.draft_model and fetch(settings, settings.draft_model)
-        uvloop.run(run(settings, fetch(settings, settings.model), draft or None, listener))
+        draft = fetch(settings, settings.draft_model) if settings.draft_model else None
+        uvloop.run(run(settings, fetch(settings, settings.model), draft, listener))
 
 
 def fetch(settings: Settings, model: str) -> ModelVersion:

@@ -145,11 +145,12 @@ class StepBudget:
         self.current = max_tokens
         self._target_itl = target_itl
         self._target_throughput = target_throughput
+        self._targeted = target_itl is not None or target_throughput is not None
         self._times = StepTimes()
 
     def observe(self, load: Load, seconds: float) -> None:
         """A step took so long."""
-        if seconds > 0:
+        if self._targeted and seconds > 0:
             self._times.add(load, seconds)
 
     def room(self, load: Load, position: int) -> int:
@@ -159,7 +160,7 @@ class StepBudget:
         that fit if nobody decodes.
         """
         room = self.max_tokens - load.tokens
-        if load.decodes:
+        if self._targeted and load.decodes:
             most = max(2 * self._times.largest_chunk, FIRST_CHUNK) - load.of_prompts
             least = 0 if load.of_prompts else LEAST_CHUNK
             if self._target_itl is not None:

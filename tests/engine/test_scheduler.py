@@ -76,6 +76,29 @@ def test_prompts_share_the_budget_in_order_of_arrival_and_in_chunks() -> None:
     assert desk.step() == {first: 1, second: 1, third: 1}
 
 
+def test_beside_decodes_prompts_that_end_go_one_a_step() -> None:
+    desk = Desk(max_step_tokens=100)
+    decoding = desk.add(3)
+    desk.step()
+    first, second = desk.add(40), desk.add(40)
+    assert desk.step() == {decoding: 1, first: 40}
+    assert desk.step() == {decoding: 1, first: 1, second: 40}
+
+
+def test_short_prompts_share_a_step_until_it_is_worth_its_while() -> None:
+    desk = Desk(max_step_tokens=100)
+    decoding = desk.add(3)
+    desk.step()
+    prompts = [desk.add(10) for _ in range(5)]
+    assert desk.step() == {decoding: 1} | dict.fromkeys(prompts[:4], 10)
+
+
+def test_where_nobody_decodes_steps_are_filled() -> None:
+    desk = Desk(max_step_tokens=100)
+    first, second = desk.add(40), desk.add(40)
+    assert desk.step() == {first: 40, second: 40}
+
+
 def test_a_prompt_never_delays_a_decode() -> None:
     desk = Desk(max_step_tokens=8)
     short = desk.add(2)

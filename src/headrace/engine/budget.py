@@ -172,6 +172,18 @@ class StepBudget:
         self.current = load.tokens + room
         return room
 
+    def suffices(self, load: Load) -> bool:
+        """Whether a prompt that ends in this step had better not wait for further ones in it.
+
+        They would delay its first token, and everybody's next, for little: rows beyond
+        FIRST_CHUNK hardly get cheaper. It also keeps apart those who came together, so that
+        they don't come together again. Where nobody decodes, or throughput is the target, steps
+        are filled.
+        """
+        if self._target_throughput is not None or not load.decodes:
+            return False
+        return load.of_prompts >= FIRST_CHUNK
+
     def _for_itl(self, load: Load, position: int, target: float) -> float:
         """The largest n with cost(load) + slope n + per_position n^2 / 2 <= target."""
         cost = self._times.cost

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from headrace.grammar.grammar import Grammar
 from headrace.text.reasoning import Thinking
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     the same one share cached prefixes; made by the edge from the tenant. published: so many of
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
     cache runs out, a lower one gives way first. arrival: unix seconds. thinking: how thoughts
-    are told apart from the answer; None if there are none.
+    are told apart from the answer; None if there are none. grammar: what all generated tokens
+    must follow, thoughts included; None for no constraint.
     """
 
     id: str
@@ -72,3 +74,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     arrival: float = 0.0
     thinking: Thinking | None = None
+    grammar: Grammar | None = None

@@ -191,6 +191,8 @@ class Scheduler:
             if claimed.isdisjoint(keys[:1]):
                 claimed.update(keys)
                 plan.add(prompt, count)
+                if plan.shares[-1].samples and self.budget.suffices(plan.load):
+                    break
 
     def complete(self, plan: Plan, faulty: Collection[Sequence] = ()) -> None:
         """The step is over: its tokens are computed, and who ended meanwhile lets go.

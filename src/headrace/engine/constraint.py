@@ -1,0 +1,40 @@
+"""What the engine asks of a grammar that an answer must follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Constraint(Protocol):
+    """One sequence's place in its grammar (`grammar.matcher.Matcher`): a function of the tokens it
+    took, so that it is rebuilt by giving them again.
+
+    Ids that end a sequence are allowed where, and only where, the document may end.
+    """
+
+    @property
+    def exhausted(self) -> bool:
+        """The document is complete and nothing may follow it."""
+        ...
+
+    def accept(self, token: int) -> None:
+        """Take a token that the mask allowed. Raises ValueError for any other."""
+        ...
+
+    def forced(self) -> list[int]:
+        """Tokens that have no alternative from here on, in order; often none. Where there are
+        any, `mask` allows the first of them alone, so whether they are drawn or taken as they
+        are makes no difference."""
+        ...
+
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
+        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
+
+        after: tokens to take for granted this once. Behind one that is not allowed, every token
+        is: nobody will draw there.
+        """
+        ...

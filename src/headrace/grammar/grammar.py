@@ -1,0 +1,15 @@
+"""What an answer must follow."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Grammar(msgspec.Struct, frozen=True):
+    """A grammar that has been checked at the edge: what it compiles to is a function of this and
+    of a vocabulary, so it travels as plain text.
+
+    text: in llguidance's Lark dialect, or its JSON form of several grammars.
+    """
+
+    text: str

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader, T, split_fields
+from headrace.api.openai.response_format import FormParameters
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -32,16 +33,12 @@ UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
     "functions": (),
     "modalities": ('["text"]',),
     "moderation": (),
-    "parallel_tool_calls": (),
     "prediction": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "response_format": ('{"type":"text"}',),
     "service_tier": ('"auto"', '"default"'),
     "store": ("false",),
     "suffix": (),
-    "tool_choice": (),
-    "tools": (),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -56,7 +53,7 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
-class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationParameters(FormParameters, frozen=True, kw_only=True):
     """Parameters of both endpoints, within their ranges.
 
     user, safety_identifier, prompt_cache_key and metadata identify and never change an

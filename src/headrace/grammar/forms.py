@@ -26,7 +26,7 @@ def json_rule(schema: object, *, spaced: bool = False) -> str:
         "json_allowed_escapes": _ESCAPES,
     }
     checked = check_schema(schema)
-    form = checked if isinstance(checked, dict) else {"allOf": [checked]}
+    form = checked if isinstance(checked, dict) else {}
     return "%json " + json.dumps({"x-guidance": options, **form}, ensure_ascii=False)
 
 

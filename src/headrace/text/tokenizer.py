@@ -78,6 +78,10 @@ class Tokenizer:
             end = stop
         return ids + self._plain(text[end:], without, first=not ids)
 
+    def encode_within(self, text: str) -> list[int]:
+        """Token ids of plain text that goes on from other text."""
+        return self._plain(text, "", first=False)
+
     def _plain(self, text: str, without: str, *, first: bool) -> list[int]:
         """Ids of text that begins a prompt (first) or follows a control token."""
         if without:

@@ -1,0 +1,74 @@
+"""What callers can ask an answer to follow, as grammars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from headrace.grammar.errors import GrammarError
+from headrace.grammar.grammar import Grammar
+from headrace.grammar.schema import check_schema
+
+# Every text has one spelling: no \u escapes, which could name a key a second time.
+_ESCAPES = 'nrbtf\\"'
+
+
+def json_rule(schema: object, *, spaced: bool = False) -> str:
+    """A schema as something to stand in a Lark rule, `%json {...}`.
+
+    Documents are compact; spaced ones have one space behind each comma and colon. There is no
+    other white space. Raises GrammarError.
+    """
+    options = {
+        "whitespace_flexible": False,
+        "item_separator": ", " if spaced else ",",
+        "key_separator": ": " if spaced else ":",
+        "json_allowed_escapes": _ESCAPES,
+    }
+    checked = check_schema(schema)
+    form = checked if isinstance(checked, dict) else {}
+    return "%json " + json.dumps({"x-guidance": options, **form}, ensure_ascii=False)
+
+
+def json_object() -> Grammar:
+    """Any JSON object."""
+    return json_schema({"type": "object"})
+
+
+def json_schema(schema: object, *, spaced: bool = False) -> Grammar:
+    """Documents that a JSON schema describes. Raises GrammarError."""
+    return Grammar(f"start: {json_rule(schema, spaced=spaced)}\n")
+
+
+def regex(pattern: str) -> Grammar:
+    """Texts that match a pattern from end to end. Raises GrammarError."""
+    return Grammar("start: /" + pattern.replace("/", "\\/") + "/\n")
+
+
+def choice(options: Sequence[str]) -> Grammar:
+    """One of some texts. Raises GrammarError."""
+    if not options:
+        raise GrammarError("There is nothing to choose from.")
+    return Grammar("start: " + " | ".join(map(json.dumps, options)) + "\n")
+
+
+def lark(text: str) -> Grammar:
+    """A Lark grammar; its rule `start` is the whole. Raises GrammarError."""
+    return Grammar(text)
+
+
+def gbnf(text: str) -> Grammar:
+    """A grammar in llama.cpp's GBNF; its rule `root` is the whole. Raises GrammarError."""
+    from llguidance.gbnf_to_lark import any_to_lark
+
+    return Grammar(any_to_lark(text))
+
+
+def behind(prefix: str, grammar: Grammar) -> Grammar:
+    """A grammar that begins behind something else, say thoughts.
+
+    prefix: in Lark, what stands in a rule: `/[^<]*<\\/think>/`.
+    """
+    outer = {"lark_grammar": f"start: {prefix} @answer\n"}
+    inner = {"name": "answer", "lark_grammar": grammar.text}
+    return Grammar(json.dumps({"grammars": [outer, inner]}))

@@ -1,0 +1,154 @@
+"""One sequence's place in its grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+
+import numpy as np
+from llguidance import LLMatcher
+from numpy.typing import NDArray
+
+from headrace.grammar.errors import GrammarError
+
+_ALL = np.uint32(0xFFFFFFFF)
+
+
+class Matcher:
+    """Follows one answer through a grammar (`engine.constraint.Constraint`).
+
+    A state is a function of the tokens taken: what is forced is worked out at every token, also
+    where nobody asks, so that a replay comes to the same place. For one thread at a time.
+
+    Tokens taken for granted (`mask`'s `after`) are kept until something else is asked, so that
+    masks along one guess cost one step each.
+    """
+
+    def __init__(self, matcher: LLMatcher, ending_ids: Items[int], vocab_size: int) -> None:
+        """matcher: ours alone, at the start, over a vocabulary with one token more than
+        vocab_size, which stands for the end of the document."""
+        self._matcher = matcher
+        self._end = vocab_size
+        self._endings = np.array(sorted(set(ending_ids)), dtype=np.uint32)
+        self._scratch = np.zeros(vocab_size // 32 + 1, dtype=np.uint32)
+        self._ended = False
+        # What was forced before each token of the guess, and last what is forced behind it.
+        self._guess: list[int] = []
+        self._forced: list[list[int] | None] = [None]
+
+    @property
+    def exhausted(self) -> bool:
+        """The document is complete and nothing may follow it."""
+        self._walk(())
+        return self._ended or self._complete()
+
+    def accept(self, token: int) -> None:
+        """Take a token that the mask allowed, also one that ends the sequence. Raises ValueError
+        for any other, and GrammarError where following became too costly."""
+        if self._guess[:1] == [token]:
+            # Behind a guess that came true we are already.
+            del self._guess[0], self._forced[0]
+            return
+        self._walk(())
+        if token in self._endings:
+            if self._ended or not self._may_end():
+                raise ValueError(f"token {token} would end an incomplete document")
+            self._ended = True
+        elif self._ended or not self._step(token):
+            raise ValueError(f"token {token} is not allowed by the grammar")
+        else:
+            self._forced[0] = self._forced.pop()
+            self._guess.clear()
+
+    def forced(self) -> list[int]:
+        """Tokens that have no alternative from here on, in order; often none."""
+        self._walk(())
+        return [] if self._ended else list(self._look())
+
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
+        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
+
+        after: tokens to take for granted this once. Behind one that is not allowed every token
+        is allowed: nobody will draw there. Never empty: where ids that end a sequence are the
+        only way on, they are allowed. Raises GrammarError where following became too costly.
+        """
+        if not self._walk(after):
+            row[:] = _ALL
+        elif self._ended:
+            row[:] = 0
+            self._set_endings(row)
+        elif forced := self._look():
+            row[:] = 0
+            row[forced[0] >> 5] = np.uint32(1 << (forced[0] & 31))
+        else:
+            self._fill(row)
+
+    def allows(self, tokens: Items[int]) -> int:
+        """How many of the tokens, from the first, may follow here one after the other."""
+        self._walk(tokens)
+        return len(self._guess)
+
+    def _fill(self, row: NDArray[np.uint32]) -> None:
+        scratch = self._scratch
+        self._matcher.unsafe_compute_mask_ptr(scratch.ctypes.data, scratch.nbytes)
+        self._check()
+        row[:] = scratch[: row.size]
+        word, bit = self._end >> 5, np.uint32(1 << (self._end & 31))
+        may_end = bool(scratch[word] & bit)
+        if word < row.size:
+            row[word] &= ~bit
+        words, bits = self._endings >> 5, np.uint32(1) << (self._endings & 31)
+        np.bitwise_and.at(row, words, ~bits)
+        if may_end or not row.any():
+            self._set_endings(row)
+
+    def _set_endings(self, row: NDArray[np.uint32]) -> None:
+        np.bitwise_or.at(row, self._endings >> 5, np.uint32(1) << (self._endings & 31))
+
+    def _walk(self, after: Items[int]) -> bool:
+        """Go to the place behind these tokens, as far as they are allowed; whether all were."""
+        common = 0
+        while common < min(len(after), len(self._guess)) and after[common] == self._guess[common]:
+            common += 1
+        if surplus := len(self._guess) - common:
+            self._matcher.rollback(surplus)
+            self._check()
+            del self._guess[common:], self._forced[common + 1 :]
+        return all(not self._ended and self._step(token) for token in after[common:])
+
+    def _step(self, token: int) -> bool:
+        """Go one token on as part of the guess, if it is allowed."""
+        forced = self._look()
+        if forced:
+            if token != forced[0]:
+                return False
+        elif token in self._endings:
+            return False
+        if self._complete() or self._matcher.try_consume_tokens([token]) != 1:
+            self._check()
+            return False
+        self._guess.append(token)
+        self._forced.append(forced[1:] or None)
+        return True
+
+    def _look(self) -> list[int]:
+        """What is forced behind the guess."""
+        forced = self._forced[-1]
+        if forced is None:
+            forced = [] if self._complete() else self._matcher.compute_ff_tokens()
+            self._check()
+            for place, token in enumerate(forced):
+                if token in self._endings or token == self._end:
+                    forced = forced[:place]
+                    break
+            self._forced[-1] = forced
+        return forced
+
+    def _may_end(self) -> bool:
+        return not self._look() and self._matcher.is_accepting()
+
+    def _complete(self) -> bool:
+        return self._matcher.is_stopped()
+
+    def _check(self) -> None:
+        if self._matcher.is_error():
+            raise GrammarError("The grammar became too costly to follow.")

@@ -88,7 +88,9 @@ class FormParameters(msgspec.Struct, frozen=True, kw_only=True):
     structured_outputs: StructuredOutputs | None = None
 
 
-def asked_form(request: FormParameters, response_format: ResponseFormat | None = None) -> Form | None:
+def asked_form(
+    request: FormParameters, response_format: ResponseFormat | None = None
+) -> Form | None:
     """The form that a request asks for; None for free text.
 
     Raises BodyError for more than one, and for a schema given as text that is no JSON.

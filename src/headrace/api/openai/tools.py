@@ -123,9 +123,7 @@ def _names(tools: Sequence[Tool]) -> dict[str, int]:
     for index, tool in enumerate(tools):
         name, param = tool.function.name, f"tools[{index}].function"
         if name in names:
-            raise BodyError(
-                f"Invalid '{param}.name': '{name}' is declared twice.", f"{param}.name"
-            )
+            raise BodyError(f"Invalid '{param}.name': '{name}' is declared twice.", f"{param}.name")
         names[name] = index
         kind = (tool.function.parameters or NO_PARAMETERS).get("type", "object")
         if kind != "object":

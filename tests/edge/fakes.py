@@ -31,6 +31,7 @@ from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.status import EngineStatus
+from headrace.fleet.constraining import Constraining
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import Ready
@@ -191,6 +192,7 @@ class LocalSupervisor:
             text,
             partial(TextPipeline, text),
             vocab_size=VOCAB,
+            constraints=Constraining(Compiler(text, VOCAB)),  # type: ignore[arg-type]
         )
 
     @property

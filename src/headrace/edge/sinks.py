@@ -125,4 +125,6 @@ def text_logprobs(output: Output) -> Sequence[TokenLogprob] | None:
     finish = output.finish
     if output.logprobs is None or finish is None or finish.reason != "stop":
         return output.logprobs
-    return output.logprobs if isinstance(finish.matched, str) else output.logprobs[:-1]
+    if isinstance(finish.matched, str) or (finish.matched is None and output.logprobs[-1].piece):
+        return output.logprobs  # a stop text, or a document that was complete
+    return output.logprobs[:-1]

@@ -10,7 +10,7 @@ from headrace.api.body import BodyError, FieldReader
 from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
     Message,
-    check_answers,
+    called_functions,
     template_message,
 )
 from headrace.api.openai.parameters import (
@@ -74,8 +74,8 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     def conversation(self) -> list[dict[str, Any]]:
         """The messages as a template reads them. Raises BodyError for what is not text, and for
         calls and their results that do not belong together."""
-        check_answers(self.messages)
-        return [template_message(m, f"messages[{i}]") for i, m in enumerate(self.messages)]
+        names = called_functions(self.messages)
+        return [template_message(m, f"messages[{i}]", names) for i, m in enumerate(self.messages)]
 
 
 _reader = FieldReader(ChatRequest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -107,10 +107,11 @@ class ToolMessage(
 Message = SystemMessage | DeveloperMessage | UserMessage | AssistantMessage | ToolMessage
 
 
-def template_message(message: Message, path: str) -> dict[str, Any]:
+def template_message(message: Message, path: str, names: Mapping[str, str]) -> dict[str, Any]:
     """role, content (parts joined without a separator, "" beside calls alone) and, where given,
     name, tool_call_id, reasoning_content and tool_calls, whose arguments are objects, as
-    templates expect them. path: where the message stands, for errors.
+    templates expect them. path: where the message stands, for errors. names: of functions, by
+    the ids of calls; a result has its function's.
 
     Raises BodyError for a part that is not text, for an assistant's message without content and
     calls, and for arguments that are no JSON object.
@@ -127,6 +128,7 @@ def template_message(message: Message, path: str) -> dict[str, Any]:
     }
     if isinstance(message, ToolMessage):
         rendered["tool_call_id"] = message.tool_call_id
+        rendered["name"] = names[message.tool_call_id]
     elif message.name is not None:
         rendered["name"] = message.name
     if isinstance(message, AssistantMessage) and message.reasoning_content is not None:
@@ -138,24 +140,23 @@ def template_message(message: Message, path: str) -> dict[str, Any]:
     return rendered
 
 
-def check_answers(messages: Sequence[Message]) -> None:
-    """See that every result is that of a call before it. Raises BodyError."""
-    known: set[str] = set()
+def called_functions(messages: Sequence[Message]) -> dict[str, str]:
+    """Names of the functions called, by the calls' ids. Raises BodyError for a result that is
+    of no call before it."""
+    known: dict[str, str] = {}
     for index, message in enumerate(messages):
         if isinstance(message, AssistantMessage):
-            ids = [call.id for call in message.tool_calls or ()]
-            for place, id in enumerate(ids):
-                if id in ids[:place]:
-                    param = f"messages[{index}].tool_calls[{place}].id"
-                    raise BodyError(
-                        f"Invalid '{param}': another call of this message has the same id.", param
-                    )
-            known.update(ids)
+            calls = {call.id: call.function.name for call in message.tool_calls or ()}
+            if len(calls) < len(message.tool_calls or ()):
+                param = f"messages[{index}].tool_calls"
+                raise BodyError(f"Invalid '{param}': two calls have the same id.", param)
+            known.update(calls)
         elif isinstance(message, ToolMessage) and message.tool_call_id not in known:
             param = f"messages[{index}].tool_call_id"
             raise BodyError(
                 f"Invalid '{param}': no assistant's message before it has a call of that id.", param
             )
+    return known
 
 
 def _call(call: ToolCall, path: str) -> dict[str, Any]:

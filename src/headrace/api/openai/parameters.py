@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader, T, split_fields
-from headrace.api.openai.response_format import FormParameters
+from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -53,7 +53,7 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
-class GenerationParameters(FormParameters, frozen=True, kw_only=True):
+class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
     """Parameters of both endpoints, within their ranges.
 
     user, safety_identifier, prompt_cache_key and metadata identify and never change an
@@ -78,6 +78,11 @@ class GenerationParameters(FormParameters, frozen=True, kw_only=True):
     stop_token_ids: Annotated[list[TokenId], Meta(max_length=128)] = []
     min_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     ignore_eos: bool = False
+    guided_json: Schema | str | None = None
+    guided_regex: str | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: GrammarText | None = None
+    structured_outputs: StructuredOutputs | None = None
     user: str | None = None
     safety_identifier: Text64 | None = None
     prompt_cache_key: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -78,14 +78,19 @@ _STRUCTURED: Mapping[str, Kind] = {
 }
 
 
-class FormParameters(msgspec.Struct, frozen=True, kw_only=True):
+class FormParameters(Protocol):
     """Parameters of both endpoints that give an answer its form, under vLLM's names."""
 
-    guided_json: Schema | str | None = None
-    guided_regex: str | None = None
-    guided_choice: Choices | None = None
-    guided_grammar: GrammarText | None = None
-    structured_outputs: StructuredOutputs | None = None
+    @property
+    def guided_json(self) -> Schema | str | None: ...
+    @property
+    def guided_regex(self) -> str | None: ...
+    @property
+    def guided_choice(self) -> list[str] | None: ...
+    @property
+    def guided_grammar(self) -> str | None: ...
+    @property
+    def structured_outputs(self) -> StructuredOutputs | None: ...
 
 
 def asked_form(

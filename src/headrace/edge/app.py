@@ -53,6 +53,7 @@ def create_app(services: Services) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        desk.open()
         yield
         workers.shutdown(wait=False, cancel_futures=True)
         desk.close()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from headrace.edge.answer_grammar import naming
 from headrace.edge.services import Compiler
-from headrace.grammar import Grammar
+from headrace.grammar import Grammar, json_object
 
 
 class GrammarDesk:
@@ -17,6 +17,10 @@ class GrammarDesk:
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammar")
+
+    def open(self) -> None:
+        """Have ready what every grammar needs, before the first is asked for."""
+        self._worker.submit(self._compiler.compile, json_object(), ())
 
     async def check(self, make: Callable[[], Grammar | None], param: str) -> Grammar | None:
         """What is made, if it compiles. param: what asked for it. Raises BodyError."""

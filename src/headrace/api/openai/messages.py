@@ -65,10 +65,12 @@ class UserMessage(_Instruction, frozen=True, tag="user"):
 
 
 class CalledFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """arguments: the JSON text of an object."""
+    """arguments: the JSON text of an object. parsed_arguments: OpenAI's client sends them back
+    beside the text that it read them from."""
 
     name: str
     arguments: str
+    parsed_arguments: Any = None
 
 
 class ToolCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +87,8 @@ class AssistantMessage(
 ):
     """content may be absent, or empty, only where a refusal or calls stand in its place.
     reasoning_content: its thoughts, as an answer of ours gave them; the template decides what
-    becomes of them."""
+    becomes of them. parsed: OpenAI's client sends it back beside the content that it read it
+    from."""
 
     content: AssistantContent | None = None
     reasoning_content: str | None = None
@@ -95,6 +98,7 @@ class AssistantMessage(
     function_call: Nothing = None
     audio: Nothing = None
     annotations: Nothing = None
+    parsed: Any = None
 
 
 class ToolMessage(

@@ -137,7 +137,9 @@ def _kind(value: object) -> str:
         return "boolean"
     if isinstance(value, int | float):
         return "whole" if float(value).is_integer() else "broken"
-    return {str: "string", list: "array", dict: "object"}[type(value)]
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
 
 
 class _Object:

@@ -1,7 +1,7 @@
 """Formats of strings, as patterns for whole strings.
 
-Each describes texts that have the format by its RFC, and perhaps not all of them: a month's days and
-leap years are right, a leap second is never said, an address has no comments or quotes.
+Each describes texts that have the format by its RFC, and perhaps not all of them: months have their
+days and years their leaps, a leap second is never said, an address has no comments or quotes.
 """
 
 from __future__ import annotations

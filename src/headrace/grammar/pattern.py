@@ -80,6 +80,7 @@ class _Group:
     """Alternatives of items; an item is "^", "$", a group, or a tuple of what is written."""
 
     alternatives: list[list[_Item]] = field(default_factory=lambda: [[]])
+    repeats: int = 1  # the most that counts inside it come to
 
     def anchored(self) -> bool:
         return any(
@@ -98,6 +99,7 @@ class _Parser:
             raise GrammarError(f"A pattern has at most {MAX_LENGTH} characters.")
         self._text = pattern
         self._at = 0
+        self._repeats = 1  # the most that counts so far come to, in the group at hand
         self._forbidden = _SURROGATES + _UNSPELLED if spelled else _SURROGATES
 
     def whole(self, around: str) -> str:
@@ -111,11 +113,14 @@ class _Parser:
         if depth > MAX_DEPTH:
             raise GrammarError(f"A pattern's groups nest at most {MAX_DEPTH} deep.")
         group = _Group()
+        outside, self._repeats = self._repeats, 1
         while self._at < len(self._text) and self._text[self._at] != ")":
             if self._take("|"):
                 group.alternatives.append([])
             else:
                 group.alternatives[-1].append(self._item(depth))
+        group.repeats = self._repeats
+        self._repeats = max(outside, group.repeats)
         return group
 
     def _item(self, depth: int) -> _Item:
@@ -157,15 +162,19 @@ class _Parser:
         if isinstance(item, str) or (isinstance(item, _Group) and item.anchored()):
             raise self._fault("an anchor cannot be repeated")
         low, comma, high = match.groups()
+        least = most = 0
         if low is not None:
-            least, most = int(low[:9]), int((high or low)[:9])
-            if max(least, most) > MAX_REPEAT:
-                raise self._fault(f"a repetition counts at most to {MAX_REPEAT}")
-            if least > most:
+            least, most = int(low[:9]), int((high or "0")[:9])
+            if comma and high and least > most:
                 raise self._fault("a repetition's bounds are the wrong way round")
             times = f"{{{least}{',' if comma else ''}{most if high else ''}}}"
         else:
             times = match[0]
+        times_inside = item.repeats if isinstance(item, _Group) else 1
+        counted = times_inside * (max(least, most, 1) if low is not None else 1)
+        if counted > MAX_REPEAT:
+            raise self._fault(f"repetitions inside of each other count at most to {MAX_REPEAT}")
+        self._repeats = max(self._repeats, counted)
         self._at = match.end()
         self._take("?")  # a lazy one matches the same texts
         if _QUANTIFIER.match(self._text, self._at):

@@ -50,7 +50,7 @@ class _Satisfaction:
 
     def holds(self, forms: list[_Form]) -> bool:
         """Whether some document satisfies all of the schemas, by what is known so far."""
-        needed = [form for form in forms if form is not True]
+        needed: list[_Form] = [form for form in forms if form is not True]
         if len(needed) == 1 and isinstance(needed[0], dict) and needed[0].keys() == {"$ref"}:
             return _name(needed[0]) in self._known
         key = frozenset(map(id, needed))

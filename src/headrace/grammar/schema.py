@@ -30,10 +30,11 @@ from headrace.grammar.pattern import UNSPELLED, literal_pattern, search_pattern
 from headrace.grammar.satisfaction import satisfiable
 
 MAX_BYTES = 256 << 10
-MAX_DEPTH = 40
-MAX_SCHEMAS = 5_000
+MAX_DEPTH = 32
+MAX_SCHEMAS = 3_000
+MAX_PROPERTIES = 500
 MAX_VALUES = 5_000
-MAX_LENGTH = 100_000
+MAX_LENGTH = 32_768
 MAX_ITEMS = 2_000
 MAX_DEPENDENCIES = 6
 
@@ -100,17 +101,21 @@ class _Check:
         self._values = 0
         self._definitions: dict[str, Form] = {}
         self._names: dict[str, str] = {}  # of definitions, by pointer
+        self._pending: list[tuple[str, object, str]] = []  # their names, schemas and places
         self._choices: list[tuple[dict[str, Any], str]] = []
         self._draft = 2020
         self._base = ""
         self._identified = False  # some subschema has another base for its references
         if isinstance(root, dict):
-            self._draft = _draft(root.get("$schema"), "$")
+            self._draft = _draft(root.get("$schema"), "$.$schema")
             base = root.get("$id", "")
             self._base = base.removesuffix("#") if isinstance(base, str) else ""
 
     def form(self) -> Form:
         form = self._schema(self._root, "$", 0)
+        while self._pending:
+            name, schema, place = self._pending.pop()
+            self._definitions[name] = self._schema(schema, place, 1)
         if isinstance(form, bool):
             if not form:
                 raise GrammarError("No document satisfies the schema.", "$")
@@ -140,8 +145,8 @@ class _Check:
             raise GrammarError("A schema is an object or a boolean.", path)
         return _Rewrite(self, schema, path, depth).form()
 
-    def reference(self, target: object, path: str, depth: int) -> Form:
-        """A local name for what a `$ref` points to, which is rewritten on the way."""
+    def reference(self, target: object, path: str) -> Form:
+        """A local name for what a `$ref` points to, which is rewritten in its turn."""
         if not isinstance(target, str):
             raise GrammarError("A reference is a string.", path)
         if self._base and target.startswith(f"{self._base}#"):
@@ -155,9 +160,7 @@ class _Check:
         pointer = unquote(target[1:])
         if pointer not in self._names:
             name = self._names[pointer] = f"d{len(self._names)}"
-            found, place = self._find(pointer, path)
-            self._definitions[name] = True  # until it is known
-            self._definitions[name] = self._schema(found, place, depth + 1)
+            self._pending.append((name, *self._find(pointer, path)))
         return {"$ref": f"#/$defs/{self._names[pointer]}"}
 
     def _find(self, pointer: str, path: str) -> tuple[object, str]:
@@ -276,7 +279,7 @@ class _Rewrite:
         return {"enum": spelled}
 
     def reference(self, target: object) -> None:
-        self._parts.append(self._check.reference(target, self._at("$ref"), self._depth))
+        self._parts.append(self._check.reference(target, self._at("$ref")))
 
     def all_of(self, schemas: object) -> None:
         self._parts += self._branches("allOf", schemas)
@@ -427,6 +430,8 @@ class _Rewrite:
     # --- objects
 
     def properties(self, schemas: object) -> None:
+        if len(self._mapping("properties", schemas)) > MAX_PROPERTIES:
+            raise self._fault("properties", f"An object has at most {MAX_PROPERTIES} of them.")
         self._out["properties"] = self._named("properties", schemas)
 
     def pattern_properties(self, schemas: object) -> None:
@@ -737,18 +742,13 @@ def _step(key: str) -> str:
 
 def _refuse_circles(definitions: dict[str, Form]) -> None:
     """Where following references comes back to where it was without a step into a document."""
-    done: set[str] = set()
-
-    def visit(name: str, above: tuple[str, ...]) -> None:
-        if name in above:
+    ahead = {name: _references_in_place(form) for name, form in definitions.items()}
+    left = set(ahead)
+    while left:
+        leaves = {name for name in left if left.isdisjoint(ahead[name])}
+        if not leaves:
             raise GrammarError("A reference leads back to itself and describes nothing.", "$")
-        if name not in done:
-            for target in _references_in_place(definitions[name]):
-                visit(target, (*above, name))
-            done.add(name)
-
-    for name in definitions:
-        visit(name, ())
+        left -= leaves
 
 
 def _references_in_place(form: Form) -> list[str]:

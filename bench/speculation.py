@@ -103,6 +103,7 @@ class Bench:
                 max_sequences=LIMITS.sequences,
                 max_step_tokens=LIMITS.tokens,
                 max_blocks=LIMITS.blocks,
+                vocab_size=self.model.program.vocab_size,
             ),
             Scheduler(
                 BlockPool(LIMITS.blocks),

@@ -96,12 +96,14 @@ void check_sampling(const SamplingView& how, int rows, int vocabulary) {
     check_values("top_logprobs", how.top_logprobs, rows);
     for (const double draw : how.draw)
         if (!(draw >= 0 && draw < 1)) refuse("draws must lie in [0, 1)");
-    if (how.mask) {
+    if (how.masks) {
         const std::size_t words = std::size_t(vocabulary + 31) / 32;
         const Shape& shape = how.mask_shape;
-        if (shape.size() != 2 || shape[0] != std::size_t(rows))
-            refuse("mask has shape ", shape, " for ", rows, " logits rows");
-        if (shape[1] < words) refuse("mask rows have ", shape[1], " words, need ", words);
+        if (shape.size() != 2 || shape[0] != how.mask_row.size())
+            refuse("masks have shape ", shape, " for ", how.mask_row.size(), " rows");
+        if (shape[1] < words) refuse("masks have ", shape[1], " words, need ", words);
+        for (const std::int32_t row : how.mask_row)
+            if (row < 0 || row >= rows) refuse("mask for a row that does not exist");
     }
     const std::size_t changes = how.change_row.size();
     if (how.change_token.size() != changes || how.change_divide.size() != changes || how.change_add.size() != changes)

@@ -27,14 +27,15 @@ struct BatchView {
     }
 };
 
-// One number a row, changes in any order, and perhaps a mask [rows][words].
+// One number a row, changes in any order, and masks [words] of some rows.
 struct SamplingView {
     std::span<const float> temperature, top_p, min_p;
     std::span<const std::int32_t> top_k, top_logprobs;
     std::span<const double> draw;
     std::span<const std::int32_t> change_row, change_token;
     std::span<const float> change_divide, change_add;
-    const std::uint32_t* mask;  // or null
+    std::span<const std::int32_t> mask_row;
+    const std::uint32_t* masks;  // or null
     Shape mask_shape;
 };
 

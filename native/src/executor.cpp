@@ -102,6 +102,9 @@ std::vector<RowSample> Executor::sample(const SamplingView& view) {
     for (std::size_t i = 0; i < view.change_row.size(); ++i)
         changes[std::size_t(view.change_row[i])].push_back(
             {view.change_token[i], view.change_divide[i], view.change_add[i]});
+    std::vector<const std::uint32_t*> masks(rows, nullptr);
+    for (std::size_t i = 0; i < view.mask_row.size(); ++i)
+        masks[std::size_t(view.mask_row[i])] = view.masks + i * view.mask_shape[1];
     std::vector<RowSample> samples(rows);
     const auto one = [&](int member, int index) {
         const std::size_t r = std::size_t(index);
@@ -113,7 +116,7 @@ std::vector<RowSample> Executor::sample(const SamplingView& view) {
             .top_logprobs = view.top_logprobs[r],
             .draw = view.draw[r],
             .adjustments = changes[r],
-            .mask = view.mask ? view.mask + r * view.mask_shape[1] : nullptr,
+            .mask = masks[r],
         };
         float* row = logits_.get() + r * std::size_t(logit_width());
         samples[r] = sample_row(kernels_, row, vocabulary, how, sampling_[std::size_t(member)]);

@@ -119,6 +119,8 @@ struct Kernels {
     // The greatest value, or NaN if any value is NaN or infinite.
     float (*finite_maximum)(const float* x, int n);
     float (*maximum)(const float* x, int n);
+    // out[i] = x[i] where bit i of mask is set, else -infinity; the greatest of them.
+    float (*mask)(float* out, const float* x, const std::uint32_t* mask, int n);
     // Index of the first element equal to value, or n.
     int (*find)(const float* x, int n, float value);
     // Indices of the elements >= least (and above 0), in order; returns how many.

@@ -158,10 +158,16 @@ struct AdjustmentColumns {
     Vector<float> divide, add;
 };
 
+// Masks as the rows they are of, and their words.
+struct MaskRows {
+    Vector<std::int32_t> row;
+    Block<std::uint32_t> allowed;
+};
+
 nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vector<std::int32_t>& top_k,
                  const Vector<float>& top_p, const Vector<float>& min_p, const Vector<double>& draw,
                  const Vector<std::int32_t>& top_logprobs, const std::optional<AdjustmentColumns>& adjustments,
-                 const std::optional<Block<std::uint32_t>>& mask) {
+                 const std::optional<MaskRows>& masks) {
     SamplingView how = {};
     how.temperature = view<float>(temperature);
     how.top_p = view<float>(top_p);
@@ -175,9 +181,10 @@ nb::tuple sample(Executor& executor, const Vector<float>& temperature, const Vec
         how.change_divide = view<float>(adjustments->divide);
         how.change_add = view<float>(adjustments->add);
     }
-    if (mask) {
-        how.mask = mask->data();
-        how.mask_shape = shape_of(*mask);
+    if (masks) {
+        how.mask_row = view<std::int32_t>(masks->row);
+        how.masks = masks->allowed.data();
+        how.mask_shape = shape_of(masks->allowed);
     }
     std::vector<RowSample> samples;
     {
@@ -221,6 +228,10 @@ NB_MODULE(_native, m) {
             new (self) NumberArrays{{}, std::move(units), std::move(counts)};
         });
 
+    nb::class_<MaskRows>(m, "Masks")
+        .def("__init__", [](MaskRows* self, Vector<std::int32_t> row, Block<std::uint32_t> allowed) {
+            new (self) MaskRows{std::move(row), std::move(allowed)};
+        }, "row"_a, "allowed"_a);
     nb::class_<AdjustmentColumns>(m, "Adjustments")
         .def("__init__", [](AdjustmentColumns* self, Vector<std::int32_t> row, Vector<std::int32_t> token,
                             Vector<float> divide, Vector<float> add) {
@@ -307,7 +318,7 @@ NB_MODULE(_native, m) {
             return nb::ndarray<nb::numpy, float, nb::ndim<2>>(copy, {rows, width}, owner);
         })
         .def("sample", &sample, "temperature"_a, "top_k"_a, "top_p"_a, "min_p"_a, "draw"_a,
-             "top_logprobs"_a, "adjustments"_a.none(), "mask"_a.none());
+             "top_logprobs"_a, "adjustments"_a.none(), "masks"_a.none());
 }
 
 }  // namespace headrace

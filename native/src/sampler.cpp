@@ -231,13 +231,6 @@ private:
     std::int32_t token_ = -1;
 };
 
-const float* masked(const float* logits, int n, const std::uint32_t* mask, std::vector<float>& out) {
-    if (!mask) return logits;
-    for (int i = 0; i < n; ++i)
-        out[std::size_t(i)] = mask[i / 32] >> (i % 32) & 1u ? logits[i] : kNegativeInfinity;
-    return out.data();
-}
-
 }  // namespace
 
 RowSample sample_row(const Kernels& kernels, float* logits, int vocabulary, const RowSampling& how,
@@ -253,9 +246,14 @@ RowSample sample_row(const Kernels& kernels, float* logits, int vocabulary, cons
     }
     {
         const Adjusted adjusted(logits, how.adjustments);
-        const float* row = masked(logits, vocabulary, how.mask, scratch.logits);
-        const bool changed = !how.adjustments.empty() || how.mask;
-        const float greatest = changed ? kernels.maximum(row, vocabulary) : raw_greatest;
+        const float* row = logits;
+        float greatest = raw_greatest;
+        if (how.mask) {
+            greatest = kernels.mask(scratch.logits.data(), logits, how.mask, vocabulary);
+            row = scratch.logits.data();
+        } else if (!how.adjustments.empty()) {
+            greatest = kernels.maximum(logits, vocabulary);
+        }
         if (greatest == kNegativeInfinity) {
             out.verdict = Verdict::kNothingAllowed;
             return out;

@@ -251,11 +251,11 @@ TEST(executor_samples) {
         }
         // Row 1 may say only 69, row 2 nothing; the rest everything but 5.
         SamplingView how = greedy(33);
-        std::vector<std::uint32_t> mask(33 * 3, ~0u);
-        mask[3] = mask[4] = 0, mask[5] = 1u << 5;
-        mask[6] = mask[7] = mask[8] = 0;
-        how.mask = mask.data();
-        how.mask_shape = {33, 3};
+        const std::vector<std::uint32_t> masks = {0, 0, 0, 0, 0, 1u << 5};
+        const std::vector<std::int32_t> masked = {2, 1};
+        how.mask_row = masked;
+        how.masks = masks.data();
+        how.mask_shape = {2, 3};
         std::vector<std::int32_t> rows(33), ids(33, 5);
         for (int r = 0; r < 33; ++r) rows[std::size_t(r)] = r;
         const std::vector<float> divide(33, 1.0f), add(33, -std::numeric_limits<float>::infinity());

@@ -49,6 +49,23 @@ TEST(rows_quantise) {
         }
 }
 
+TEST(rows_masked) {
+    Random random(8);
+    for (const int n : {1, 31, 32, 33, 70, 128}) {
+        const std::vector<float> x = random.numbers(std::size_t(n), 3);
+        for (const std::uint32_t word : {0u, ~0u, 1u, 0x80000000u, 0x12345678u}) {
+            const std::vector<std::uint32_t> mask(std::size_t(n + 31) / 32, word);
+            alike([&](const Kernels& kernels) {
+                std::vector<float> out(x.size());
+                const float greatest = kernels.mask(out.data(), x.data(), mask.data(), n);
+                for (std::size_t i = 0; i < x.size(); ++i) CHECK(out[i] == (word >> (i % 32) & 1u ? x[i] : -kInfinity));
+                CHECK(greatest == *std::max_element(out.begin(), out.end()));
+                return out;
+            });
+        }
+    }
+}
+
 TEST(rows_quantise_constants_exactly) {
     for (const float value : {0.0f, -0.0f, 1.0f, -3.5f, 1e-20f, std::numeric_limits<float>::max()})
         for (const Kernels* kernels : instruction_sets()) {

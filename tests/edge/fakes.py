@@ -156,6 +156,7 @@ class LocalSupervisor:
                 max_sequences=self._most,
                 max_step_tokens=64,
                 max_blocks=self._blocks,
+                vocab_size=VOCAB,
             ),
             Scheduler(
                 BlockPool(self._blocks, caching=self._prefix_cache),

@@ -7,10 +7,12 @@ letter chr(i).
 
 from __future__ import annotations
 
+import string
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
 from functools import partial
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import StepBudget
+from headrace.engine.constraint import Constraint, Constraints
 from headrace.engine.costs import StepCosts
 from headrace.engine.draws import draws
 from headrace.engine.guess import Guess, Proposer
@@ -28,6 +31,7 @@ from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence as Generation
 from headrace.engine.speculation import Speculator
+from headrace.grammar.grammar import Grammar
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
 from headrace.ops.sampling import sample_rows
 from headrace.text.pipeline import TextPipeline
@@ -147,7 +151,7 @@ class Foresight:
         return self.seconds
 
     def prepare(self, sequences: Sequence[Generation]) -> list[Generation]:
-        assert all(s.pending == 1 for s in sequences)
+        assert all(s.decodes for s in sequences)
         return list(sequences)
 
     def guess(self, wanted: Sequence[tuple[Generation, Sequence[Guess]]]) -> list[Guess]:
@@ -224,6 +228,100 @@ class FakeTextStream:
         return ""
 
 
+DIGITS, LOWER = frozenset(map(ord, string.digits)), frozenset(map(ord, string.ascii_lowercase))
+
+
+class Form:
+    """A constraint (`engine.constraint.Constraint`) that is a form to fill in: `?` is any small
+    letter, `*` any number of digits, and everything else itself. Before a `*` comes no digit."""
+
+    def __init__(self, form: str, ending_ids: Iterable[int]) -> None:
+        self._form = form
+        self._endings = frozenset(ending_ids)
+        self._place = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return self._place == len(self._form)
+
+    def accept(self, token: int) -> None:
+        if token not in self._allowed(self._place):
+            raise ValueError(f"{token} is not allowed")
+        self._place = self._next(self._place, token)
+
+    def forced(self) -> list[int]:
+        tokens, place = [], self._place
+        while len(allowed := self._allowed(place)) == 1 and not allowed & self._endings:
+            tokens += allowed
+            place = self._next(place, tokens[-1])
+        return tokens
+
+    def allows(self, tokens: Sequence[int]) -> int:
+        return self._reach(tokens)[0]
+
+    def _reach(self, tokens: Sequence[int]) -> tuple[int, int]:
+        """How many of the tokens are allowed, and the place behind them."""
+        place = self._place
+        for count, token in enumerate(tokens):
+            if token not in self._allowed(place) or token in self._endings:
+                return count, place
+            place = self._next(place, token)
+        return len(tokens), place
+
+    def mask(self, row: NDArray[np.uint32], after: Sequence[int] = ()) -> None:
+        reached, place = self._reach(after)
+        row[:] = 0 if reached == len(after) else ~np.uint32(0)
+        for token in self._allowed(place) or self._endings:
+            row[token // 32] |= np.uint32(1 << token % 32)
+
+    def _allowed(self, place: int) -> frozenset[int]:
+        rest = self._form[place:]
+        if not rest:
+            return frozenset()
+        if rest[0] == "?":
+            return LOWER
+        if rest[0] == "*":
+            return DIGITS | (self._allowed(place + 1) if rest[1:] else self._endings)
+        return frozenset({ord(rest[0])})
+
+    def _next(self, place: int, token: int) -> int:
+        if self._form[place] != "*" or token in self._endings:
+            return place + 1
+        return place if token in DIGITS else self._next(place + 1, token)
+
+
+class Forms:
+    """Makes constraints of forms, on no other thread: each is there when it has been asked for
+    `polls` times. A form of `!` can't be made, and behind what it says stands why."""
+
+    def __init__(self, polls: int = 0) -> None:
+        self.polls = polls
+
+    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
+        if not grammar.text.startswith("!"):
+            return made(Form(grammar.text, ending_ids), self.polls)
+        failed = _Slow(self.polls)
+        failed.set_exception(ValueError(grammar.text[1:]))
+        return failed
+
+
+def made(constraint: Constraint, polls: int = 0) -> Future[Constraint]:
+    """A constraint that is there when it has been asked for so many times."""
+    future = _Slow(polls)
+    future.set_result(constraint)
+    return future
+
+
+class _Slow(Future[Constraint]):
+    def __init__(self, polls: int) -> None:
+        super().__init__()
+        self._polls = polls
+
+    def done(self) -> bool:
+        self._polls -= 1
+        return self._polls < 0
+
+
 def make_engine(
     executable: Executable,
     *,
@@ -239,6 +337,7 @@ def make_engine(
     scheduler: type[Scheduler] = Scheduler,
     speculator: Speculator | None = None,
     tokenizer: Tokenizer | None = None,
+    constraints: Constraints | None = None,
 ) -> Engine:
     """tokenizer: a real one, for a real model; else tokens are letters."""
     kind = SynchronousEngine if synchronous else Engine
@@ -249,6 +348,7 @@ def make_engine(
             max_sequences=max_sequences,
             max_step_tokens=max_step_tokens,
             max_blocks=blocks,
+            vocab_size=vocab_size,
         ),
         scheduler(
             BlockPool(blocks, caching=caching),
@@ -260,19 +360,24 @@ def make_engine(
         tokenizer or text,
         partial(TextPipeline, tokenizer) if tokenizer else text,
         vocab_size=vocab_size,
+        constraints=constraints,
         clock=clock,
     )
 
 
 def fake_engine(model: Model = hashed, *, blocks: int = 64, **options: object) -> Engine:
-    """An engine on a FakeExecutable; the options are make_engine's."""
-    return make_engine(FakeExecutable(blocks, model), blocks=blocks, **options)
+    """An engine on a FakeExecutable; the options are make_engine's. Grammars are forms."""
+    executable = FakeExecutable(blocks, model)
+    return make_engine(executable, blocks=blocks, **{"constraints": Forms(), **options})
 
 
 def request(
     id: str = "r", prompt: Sequence[int] = (65, 66, 67), **options: object
 ) -> GenerationRequest:
-    """A greedy request of 8 tokens; options go where they belong by their names."""
+    """A greedy request of 8 tokens; options go where they belong by their names. grammar may be
+    the text of one."""
+    if isinstance(grammar := options.get("grammar"), str):
+        options["grammar"] = Grammar(grammar)
     stopping = {k: v for k, v in options.items() if k in StopConditions.__struct_fields__}
     own = {k: v for k, v in options.items() if k in GenerationRequest.__struct_fields__}
     sampling = {k: v for k, v in options.items() if k not in stopping and k not in own}

@@ -13,7 +13,7 @@ from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE, Batch
 
-from .fakes import EOS, FakeExecutable, FakeTextStream, request
+from .fakes import EOS, VOCAB, FakeExecutable, FakeTextStream, request
 
 
 def sequence(id: str, pool: BlockPool, prompt: list[int], **options: object) -> Sequence:
@@ -33,7 +33,9 @@ class Seen(FakeExecutable):
 def test_a_plan_becomes_a_batch() -> None:
     pool, executable = BlockPool(16), Seen(16)
     scheduler = Scheduler(pool, StepBudget(40), max_sequences=4, context_length=500)
-    runner = ModelRunner(executable, max_sequences=4, max_step_tokens=40, max_blocks=16)
+    runner = ModelRunner(
+        executable, max_sequences=4, max_step_tokens=40, max_blocks=16, vocab_size=VOCAB
+    )
     long, short = sequence("0", pool, list(range(4, 74))), sequence("1", pool, [9, 8])
     scheduler.add(long)
     first = scheduler.plan()

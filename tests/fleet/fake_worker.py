@@ -70,6 +70,7 @@ class ToyEngine:
             accepted_tokens=0,
             preemptions=0,
             generated_tokens=0,
+            forced_tokens=0,
             prefilled_tokens=0,
         )
 

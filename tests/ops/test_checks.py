@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.ops.backend import Adjustments, Backend, Batch, Executable, Sampling
+from headrace.ops.backend import Adjustments, Backend, Batch, Executable, Masks, Sampling
 from headrace.ops.checks import load_weights, required_weights
 from headrace.ops.cpu import CpuBackend
 from headrace.ops.program import Embed, Linear, Logits, Norm, Program, Projection, SelectRows
@@ -166,6 +166,10 @@ def changed(**columns: Any) -> Sampling:
     return sampling(adjustments=Adjustments(**{**good_columns, **columns}))
 
 
+def masked(shape: int | tuple[int, int], *rows: int) -> Sampling:
+    return sampling(masks=Masks(ints(*rows), np.ones(shape, np.uint32)))
+
+
 def floats(*values: float) -> Floats:
     return np.array(values, np.float32)
 
@@ -188,9 +192,11 @@ SAMPLINGS: dict[str, tuple[Sampling, str]] = {
     },
     "draw of 1": (sampling(draw=np.array([0.5, 1.0])), r"draws must lie in \[0, 1\)"),
     "negative draw": (sampling(draw=np.array([-1e-9, 0.5])), r"draws must lie in \[0, 1\)"),
-    "mask in a row": (sampling(mask=np.ones(2, np.uint32)), r"mask has shape \(2,\) for 2"),
-    "mask of another step": (sampling(mask=np.ones((3, 5), np.uint32)), r"mask has shape \(3, 5\)"),
-    "short mask": (sampling(mask=np.ones((2, 4), np.uint32)), "mask rows have 4 words, need 5"),
+    "masks in a row": (masked(2, 1), r"masks have shape \(2,\) for 1 rows"),
+    "masks of other rows": (masked((3, 5), 0, 1), r"masks have shape \(3, 5\) for 2 rows"),
+    "short masks": (masked((2, 4), 0, 1), "masks have 4 words, need 5"),
+    "mask before the first row": (masked((1, 5), -1), "mask for a row that does not exist"),
+    "mask beyond": (masked((2, 5), 0, 2), "mask for a row that does not exist"),
     "ragged adjustments": (changed(token=ints(3)), "adjustments differ in length"),
     "negative row": (changed(row=ints(0, -1)), "adjustment for a row that does not exist"),
     "row beyond": (changed(row=ints(0, 2)), "adjustment for a row that does not exist"),

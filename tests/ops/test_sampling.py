@@ -15,6 +15,7 @@ from headrace.ops.backend import (
     Backend,
     Executable,
     Limits,
+    Masks,
     NonFiniteLogits,
     Sampled,
     Sampling,
@@ -116,11 +117,11 @@ def adjustments(*entries: tuple[int, int, float, float]) -> Adjustments:
     )
 
 
-def only(rows: int, allowed: set[int]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def only(rows: int, allowed: set[int]) -> Masks:
     mask = np.zeros((rows, (VOCAB + 31) // 32), np.uint32)
     for token in allowed:
         mask[:, token // 32] |= np.uint32(1 << token % 32)
-    return mask
+    return Masks(np.arange(rows, dtype=np.int32), mask)
 
 
 def draw(executable: Executable, tokens: list[int], sampling: Sampling) -> Sampled:
@@ -175,7 +176,7 @@ def test_the_same_token(
         min_p=min_p,
         draw=uniform,
         adjustments=adjustments(*changes) if changes else None,
-        mask=only(1, allowed) if allowed else None,
+        masks=only(1, allowed) if allowed else None,
     )
     logits = LOGITS[row : row + 1]
     try:
@@ -300,7 +301,7 @@ def test_all_tokens_but_one_are_banned(
 ) -> None:
     banned = [(0, t, 1.0, -np.inf) for t in range(VOCAB) if t != last]
     for row in range(ROWS):
-        for rule in ({"adjustments": adjustments(*banned)}, {"mask": only(1, {last})}):
+        for rule in ({"adjustments": adjustments(*banned)}, {"masks": only(1, {last})}):
             drawn = draw(executable, [row], how(1, temperature=temperature, top_logprobs=0, **rule))
             assert drawn.tokens[0] == last
             assert np.isfinite(drawn.logprobs[0])
@@ -310,13 +311,22 @@ def test_all_tokens_but_one_are_banned(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_rows_without_a_mask_say_anything(executable: Executable, temperature: float) -> None:
+    free = draw(executable, [0, 1, 2], how(3, temperature=temperature))
+    allowed = only(2, {7}).allowed
+    masks = Masks(np.array([2, 0], np.int32), allowed)
+    masked = draw(executable, [0, 1, 2], how(3, temperature=temperature, masks=masks))
+    assert masked.tokens.tolist() == [7, free.tokens[1], 7]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_no_token_is_left(executable: Executable, temperature: float) -> None:
     banned = [(1, t, 1.0, -np.inf) for t in range(VOCAB)]
     sampling = how(2, temperature=temperature, adjustments=adjustments(*banned))
     with pytest.raises(ValueError, match="logits row 1: no token is allowed"):
         draw(executable, [0, 1], sampling)
     with pytest.raises(ValueError, match="logits row 0: no token is allowed"):
-        executable.sample(how(2, temperature=temperature, mask=only(2, set())))
+        executable.sample(how(2, temperature=temperature, masks=only(2, set())))
     assert executable.sample(how(2)).tokens.tolist() == LOGITS[:2].argmax(axis=1).tolist()
 
 

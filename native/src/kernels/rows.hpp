@@ -127,6 +127,22 @@ static float maximum(const float* x, int n) {
     return reduce_max(greatest);
 }
 
+static float mask(float* out, const float* x, const std::uint32_t* mask, int n) {
+    constexpr float kNothing = -__builtin_inff();
+    float greatest = kNothing;
+    for (int first = 0; first < n; first += 32, ++mask) {
+        const int count = n - first < 32 ? n - first : 32;
+        if (*mask == 0) {
+            for (int i = 0; i < count; ++i) out[first + i] = kNothing;
+            continue;
+        }
+        for (int i = 0; i < count; ++i) out[first + i] = *mask >> i & 1u ? x[first + i] : kNothing;
+        const float here = maximum(out + first, count);
+        if (here > greatest) greatest = here;
+    }
+    return greatest;
+}
+
 static float finite_maximum(const float* x, int n) {
     I32 peak = splat(0);
     F32 greatest = splat(-__builtin_inff());

@@ -29,6 +29,7 @@ const Kernels table = {
     .merge = merge,
     .finite_maximum = finite_maximum,
     .maximum = maximum,
+    .mask = mask,
     .find = find,
     .collect = collect,
     .exponentials = exponentials,

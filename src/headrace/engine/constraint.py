@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence as Items
+from concurrent.futures import Future
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headrace.grammar.grammar import Grammar
 
 
 class Constraint(Protocol):
@@ -25,6 +28,10 @@ class Constraint(Protocol):
         """Take a token that the mask allowed. Raises ValueError for any other."""
         ...
 
+    def allows(self, tokens: Items[int]) -> int:
+        """How many of the tokens, from the first, may come next one after the other."""
+        ...
+
     def forced(self) -> list[int]:
         """Tokens that have no alternative from here on, in order; often none. Where there are
         any, `mask` allows the first of them alone, so whether they are drawn or taken as they
@@ -37,4 +44,13 @@ class Constraint(Protocol):
         after: tokens to take for granted this once. Behind one that is not allowed, every token
         is: nobody will draw there.
         """
+        ...
+
+
+class Constraints(Protocol):
+    """Makes constraints, elsewhere than on the thread that asks."""
+
+    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
+        """ending_ids: those that end the sequence. The Future raises ValueError, with a sentence
+        for the caller, for a grammar that can't be followed."""
         ...

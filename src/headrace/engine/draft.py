@@ -20,7 +20,8 @@ import numpy as np
 from headrace.engine.blocks import blocks_for
 from headrace.engine.costs import StepCosts
 from headrace.engine.guess import Guess
-from headrace.engine.runner import Row, sampling_of
+from headrace.engine.row import Row
+from headrace.engine.runner import sampling_of
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Limits, NonFiniteLogits, Sampled
 

@@ -9,20 +9,27 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
 
+from headrace.engine.constraint import Constraint, Constraints
+from headrace.engine.masks import fault_of
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest, SamplingParams
 from headrace.engine.runner import ModelRunner, Step, StepResult
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence, TextStreams
 from headrace.engine.status import EngineStatus
-from headrace.ops.backend import Sampled
+from headrace.ops.backend import BLOCK_SIZE, Sampled
 
 log = structlog.get_logger(__name__)
+
+MOST_FORCED = BLOCK_SIZE - 1
+"""Forced tokens that a sequence takes at once; with the one drawn before, they ask for one more
+block at most, as one token does. Longer runs go on after the next step."""
 
 
 class Vocabulary(Protocol):
@@ -46,12 +53,14 @@ class Ending:
 @dataclass(slots=True)
 class Drawn:
     """Tokens that a sequence took in the last step, before they became text; one, or more where
-    some had been guessed. before: how many it had generated. ending: how the last one ends it."""
+    some had been guessed or are forced. before: how many it had generated. forced: so many of
+    the last ones were not drawn. ending: how the last one ends it."""
 
     sequence: Sequence
     before: int
     tokens: list[int] = field(default_factory=list)
     logprobs: list[TokenLogprob] = field(default_factory=list)
+    forced: int = 0
     ending: Ending | None = None
 
 
@@ -60,7 +69,12 @@ class Engine:
 
     Every submitted request is answered by Outputs from `step`, the last of which carries a
     `finish`; a request that can never run, by one with reason "error".
+
+    A request with a grammar stands outside the line until its constraint is made, on another
+    thread. patience: seconds that a step waits for one when it has nothing else to do.
     """
+
+    patience = 0.01
 
     def __init__(
         self,
@@ -70,15 +84,19 @@ class Engine:
         text_streams: TextStreams,
         *,
         vocab_size: int,
+        constraints: Constraints | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """vocab_size: ids from there up are refused in prompts, biases and stop ids. clock: in
-        seconds; steps are timed by it."""
+        """vocab_size: ids from there up are refused in prompts, biases and stop ids.
+        constraints: made of grammars; without, a request with one is refused. clock: in seconds;
+        steps are timed by it."""
         self._runner = runner
         self._scheduler = scheduler
         self._vocabulary = vocabulary
         self._text_streams = text_streams
         self._vocab_size = vocab_size
+        self._constraints = constraints
+        self._compiling: dict[Sequence, Future[Constraint]] = {}  # in order of arrival
         self._clock = clock
         self._eos_ids = frozenset(token for token in vocabulary.eos_ids if token < vocab_size)
         self._live: dict[str, Sequence] = {}
@@ -87,6 +105,7 @@ class Engine:
         self._launched = 0.0  # when, by the clock
         self._steps = 0
         self._generated = 0
+        self._forced = 0
 
     @property
     def has_work(self) -> bool:
@@ -109,7 +128,11 @@ class Engine:
             piece = self._vocabulary.piece(first)
             sequence.prompt_logprobs.append(TokenLogprob(first, None, piece, []))
         self._live[request.id] = sequence
-        self._scheduler.add(sequence)
+        if request.grammar is None:
+            self._scheduler.add(sequence)
+        else:
+            assert self._constraints is not None
+            self._compiling[sequence] = self._constraints(request.grammar, sequence.ending_ids)
 
     def cancel(self, request_id: str) -> None:
         """End a request as cancelled, if it is alive: its Output comes with the next step, by
@@ -119,6 +142,7 @@ class Engine:
 
     def step(self) -> list[Output]:
         """Wait for the step in flight, launch the next, and give the outputs of the first."""
+        self._await_constraints()
         drawn = self._collect()
         self._launch()
         return self._deliver(drawn)
@@ -129,7 +153,7 @@ class Engine:
         return EngineStatus(
             steps=self._steps,
             running=len(scheduler.running),
-            waiting=len(scheduler.waiting),
+            waiting=len(scheduler.waiting) + len(self._compiling),
             blocks_total=pool.total,
             blocks_free=pool.free,
             blocks_cached=pool.cached,
@@ -137,6 +161,7 @@ class Engine:
             evictions=pool.evictions,
             step_budget=scheduler.budget.current,
             generated_tokens=self._generated,
+            forced_tokens=self._forced,
             prefilled_tokens=scheduler.prefilled_tokens,
             hit_tokens=scheduler.hit_tokens,
             proposed_tokens=0 if speculator is None else speculator.proposed,
@@ -145,7 +170,32 @@ class Engine:
 
     # The parts of a step.
 
+    def _await_constraints(self) -> None:
+        """Where all that there is to do is being done elsewhere, don't come back at once."""
+        scheduler = self._scheduler
+        busy = self._in_flight or self._outputs or scheduler.running or scheduler.waiting
+        if self._compiling and not busy:
+            wait(self._compiling.values(), self.patience, FIRST_COMPLETED)
+
+    def _enter(self) -> None:
+        """Let those into the line whose constraints have been made."""
+        for sequence, made in list(self._compiling.items()):
+            if not made.done():
+                continue
+            try:
+                sequence.constraint = made.result()
+                complete = sequence.constraint.exhausted
+            except Exception as error:
+                self._end(sequence, Ending("error", error=fault_of(error)))
+                continue
+            if complete:  # the grammar's only document is the empty one
+                self._end(sequence, Ending("stop"))
+            else:
+                del self._compiling[sequence]
+                self._scheduler.add(sequence)
+
     def _launch(self) -> None:
+        self._enter()
         plan = self._scheduler.plan()
         if plan.shares:
             self._launched = self._clock()
@@ -171,6 +221,9 @@ class Engine:
             row.sequence for row in map(step.rows.__getitem__, result.broken) if not row.after
         ]
         self._fail(step, broken, "its logits are not finite")
+        for sequence, fault in step.lost.items():
+            if not sequence.ended:
+                self._end(sequence, Ending("error", error=fault))
         return self._take_tokens(result)
 
     def _fail(self, step: Step, faulty: list[Sequence], fault: str) -> None:
@@ -193,23 +246,49 @@ class Engine:
                 self._end(sequence, Ending("length"))
             elif not wanted.after:
                 taken[sequence] = Drawn(sequence, before=sequence.generated)
-                self._take(taken[sequence], result.sampled, row)
+                self._take_drawn(taken[sequence], result.sampled, row)
             elif list(wanted.after) == taken[sequence].tokens and row not in result.broken:
-                self._take(taken[sequence], result.sampled, row)
+                self._take_drawn(taken[sequence], result.sampled, row)
         self._settle_guesses(result.step, taken)
+        for drawn in taken.values():
+            self._take_forced(drawn)
         self._generated += sum(len(drawn.tokens) for drawn in taken.values())
         return list(taken.values())
 
-    def _take(self, drawn: Drawn, sampled: Sampled, row: int) -> None:
+    def _take_drawn(self, drawn: Drawn, sampled: Sampled, row: int) -> None:
         """The token of a row becomes its sequence's next."""
-        sequence, token = drawn.sequence, int(sampled.tokens[row])
-        sequence.append(token)
-        drawn.tokens.append(token)
-        if sequence.request.sampling.logprobs is not None:
+        if drawn.sequence.request.sampling.logprobs is not None:
             drawn.logprobs.append(self._logprob(sampled, row))
-        drawn.ending = _ending_by_count_or_id(sequence, token)
-        if drawn.ending is not None:
-            self._retire(sequence)
+        self._take(drawn, int(sampled.tokens[row]))
+
+    def _take_forced(self, drawn: Drawn) -> None:
+        """What the grammar leaves no choice about behind the tokens drawn follows at once."""
+        sequence, constraint = drawn.sequence, drawn.sequence.constraint
+        if drawn.ending is not None or constraint is None or not sequence.fast_forwards:
+            return
+        try:
+            forced = constraint.forced()[:MOST_FORCED]
+        except Exception as error:
+            self._finish_by(drawn, Ending("error", error=fault_of(error)))
+            return
+        for token in forced:
+            self._take(drawn, token, forced=True)
+            if drawn.ending is not None:
+                break
+
+    def _take(self, drawn: Drawn, token: int, *, forced: bool = False) -> None:
+        sequence = drawn.sequence
+        sequence.append(token, forced=forced)
+        drawn.tokens.append(token)
+        drawn.forced += forced
+        self._forced += forced
+        ending = _ending_by_token(sequence, token)
+        if ending is not None:
+            self._finish_by(drawn, ending)
+
+    def _finish_by(self, drawn: Drawn, ending: Ending) -> None:
+        drawn.ending = ending
+        self._retire(drawn.sequence)
 
     def _settle_guesses(self, step: Step, taken: dict[Sequence, Drawn]) -> None:
         for share in step.plan.shares:
@@ -227,7 +306,7 @@ class Engine:
         text, counted = "", 0
         for counted, token in enumerate(drawn.tokens, 1):
             last = ending if counted == len(drawn.tokens) else None
-            if last is None or last.reason != "stop":  # an id that ends it has no text
+            if token not in sequence.ending_ids:  # an id that ends it has no text
                 stops = drawn.before + counted > sequence.request.stopping.min_tokens
                 text += stream.feed(token, stops=stops)
             if last is not None:
@@ -238,6 +317,7 @@ class Engine:
                 ending = Ending("stop", matched=stream.matched)
                 sequence.surplus = len(drawn.tokens) - counted
                 self._generated -= sequence.surplus
+                self._forced -= min(sequence.surplus, drawn.forced)
                 break
         return Output(
             id=sequence.request.id,
@@ -264,7 +344,12 @@ class Engine:
 
     def _retire(self, sequence: Sequence) -> None:
         del self._live[sequence.request.id]
-        self._scheduler.retire(sequence)
+        compiling = self._compiling.pop(sequence, None)
+        if compiling is None:
+            self._scheduler.retire(sequence)
+        else:
+            compiling.cancel()
+            sequence.ended = True
 
     def _end(self, sequence: Sequence, ending: Ending) -> None:
         """End a sequence outside the flow of its tokens."""
@@ -291,6 +376,8 @@ class Engine:
             if least < 0 or most >= size:
                 outside = least if least < 0 else most
                 return f"{name} holds token id {outside}; the vocabulary has {size} tokens"
+        if request.grammar is not None and self._constraints is None:
+            return "there is nothing here that follows a grammar"
         fault = _sampling_fault(request.sampling)
         if fault is not None:
             return fault
@@ -304,6 +391,7 @@ class SynchronousEngine(Engine):
     """
 
     def step(self) -> list[Output]:
+        self._await_constraints()
         self._launch()
         return self._deliver(self._collect())
 
@@ -325,12 +413,19 @@ def _sampling_fault(params: SamplingParams) -> str | None:
     return None
 
 
-def _ending_by_count_or_id(sequence: Sequence, token: int) -> Ending | None:
-    """How this token ends its sequence by itself, if it does. matched is None for the
-    model's own end-of-sequence id, as for vLLM's stop_reason."""
+def _ending_by_token(sequence: Sequence, token: int) -> Ending | None:
+    """How this token, its last, ends its sequence by itself, if it does. matched is None for the
+    model's own end-of-sequence id, as for vLLM's stop_reason, and where a document is complete."""
     stopping = sequence.request.stopping
     if token in sequence.ending_ids:
         return Ending("stop", matched=token if token in stopping.stop_token_ids else None)
+    if sequence.constraint is not None:
+        try:
+            sequence.constraint.accept(token)
+            if sequence.constraint.exhausted:
+                return Ending("stop")
+        except Exception as error:
+            return Ending("error", error=fault_of(error))
     if sequence.generated == stopping.max_tokens:
         return Ending("length")
     return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.blocks import blocks_for
 from headrace.engine.draws import draws
+from headrace.engine.masks import MaskTable
+from headrace.engine.row import Row
 from headrace.engine.scheduler import Plan
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import Adjustments, Batch, Executable, NonFiniteLogits, Sampled, Sampling
@@ -18,30 +20,15 @@ FORCED = 1e38
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Logits of a sequence: they score its prompt token at the index `scores`, or, if that is
-    None, its next token is drawn from them. after: guesses that are taken for granted by that:
-    the token is the next but so many."""
-
-    sequence: Sequence
-    scores: int | None = None
-    after: tuple[int, ...] = ()
-
-    @property
-    def target(self) -> int:
-        """The prompt token that it scores."""
-        assert self.scores is not None
-        return self.sequence.tokens[self.scores]
-
-
-@dataclass(frozen=True, slots=True)
 class Step:
-    """A launched plan. rows: what each logits row is for. fault: why it did not start."""
+    """A launched plan. rows: what each logits row is for. fault: why it did not start. lost:
+    sequences whose grammar failed, and how."""
 
     plan: Plan
     rows: list[Row]
     sampling: Sampling
     fault: Exception | None = None
+    lost: dict[Sequence, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +44,17 @@ class ModelRunner:
     """Runs plans on an executable, one step at a time, in two halves."""
 
     def __init__(
-        self, executable: Executable, *, max_sequences: int, max_step_tokens: int, max_blocks: int
+        self,
+        executable: Executable,
+        *,
+        max_sequences: int,
+        max_step_tokens: int,
+        max_blocks: int,
+        vocab_size: int,
     ) -> None:
         """The most sequences and tokens of a step, and blocks of a sequence."""
         self._executable = executable
+        self._masks = MaskTable(vocab_size)
         self._tokens = np.zeros(max_step_tokens, np.int32)
         self._positions = np.zeros(max_step_tokens, np.int32)
         self._starts = np.zeros(max_sequences + 1, np.int32)
@@ -68,14 +62,16 @@ class ModelRunner:
 
     def launch(self, plan: Plan) -> Step:
         """Start the forward pass of a plan that is not empty. What the executable raises is
-        kept for `sample`, so that all faults of a step come out in one place."""
+        kept for `sample`, so that all faults of a step come out in one place. What is to be
+        drawn, and from what, is made out while it runs."""
         fault = None
         try:
             self._executable.launch(self._batch(plan))
         except Exception as error:
             fault = error
         rows = rows_of(plan)
-        return Step(plan, rows, sampling_of(rows), fault)
+        masks, lost = self._masks.fill(rows)
+        return Step(plan, rows, replace(sampling_of(rows), masks=masks), fault, lost)
 
     def sample(self, step: Step) -> StepResult:
         """Wait for the step and draw its tokens. Raises what the executable raised."""

@@ -1,10 +1,10 @@
 """What the next step computes, and for whom there is room.
 
 Each step lets every sequence catch up with its tokens inside one token budget: first those
-that want one token (decode), so that no prompt ever delays them, then prompts, in chunks, in
-the order of their admission. How large the chunks are is up to `engine.budget`. A prompt whose
-own tokens are to be scored takes a row of logits a token; a step has max_sequences of them,
-which bounds its chunk.
+that want the token drawn last (decode), so that no prompt ever delays them, then prompts, in
+chunks, in the order of their admission. How large the chunks are is up to `engine.budget`. A
+prompt whose own tokens are to be scored takes a row of logits a token; a step has max_sequences
+of them, which bounds its chunk.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
@@ -18,6 +18,11 @@ again before each of its chunks. A prompt whose next block is being computed in 
 another stands back: it finds the block published afterwards. Nothing more ties the two together,
 so if the first one leaves, the second computes the block itself. Kernels give a row the same
 bits however its prompt was cut, so a hit is equal to a miss.
+
+Forced tokens (`engine.constraint`) are appended behind one that was drawn, so who decodes may
+want a few more than one: fewer than a block holds, so that one block more is enough for them
+too. First each decode has its one token, then they have what is left of the step, or half of it
+if there are prompts. Who doesn't get all goes on in the next step, and still decodes.
 
 Guesses (`engine.speculation`) come between decodes and prompts, with free blocks only. What a
 guess has computed counts once the token drawn is equal to it; else it is computed over.
@@ -33,9 +38,9 @@ Bounds, which the tests hold:
    never did, so a victim's place is among the victims before them.
 3. A waiting sequence and nothing running imply a non-empty plan: the whole pool can then be
    had, and what could not fit in it was refused at submission.
-4. Every step gives each running decode its token and the first running prompt at least one
-   (a step has room for max_sequences at least, and nobody is before the first to stand back
-   for), so
+4. Every step gives each running decode a token at least and the first running prompt one
+   (a step has room for max_sequences at least, forced tokens and guesses leave prompts half of
+   the rest, rounded up, and nobody is before the first to stand back for), so
    all sequences alive at some moment end within the sum of 2 x (prompt + max_tokens) steps of
    each, if none arrives after: a step computes at least one token, and by (1) no token is
    computed more than twice.
@@ -161,11 +166,17 @@ class Scheduler:
         """The next step; its sequences are in flight until `complete`. Empty if all is idle."""
         plan = Plan()
         # From the last to give way to the first: a victim never has its share already.
-        for sequence in sorted((s for s in self.running if s.pending == 1), key=_standing):
+        decodes = sorted((s for s in self.running if s.decodes), key=_standing)
+        spare = self.budget.max_tokens - len(decodes)
+        if self._prompts_wait():
+            spare //= 2
+        for sequence in decodes:
             if not len(sequence.table):
                 continue  # preempted a moment ago, for another
             if sequence.table.grow(sequence.wanted) or self._make_room(sequence):
-                plan.add(sequence, 1)
+                count = min(sequence.pending, 1 + spare)
+                spare -= count - 1
+                plan.add(sequence, count)
         if self.speculator is not None:
             self._speculate(plan, self.speculator)
         plan.load.decodes = plan.load.tokens
@@ -236,13 +247,14 @@ class Scheduler:
         """Add guesses to a plan of decodes. Prompts keep half of what is left, and nobody is
         preempted for a guess."""
         tokens, rows = self.budget.max_tokens - plan.load.tokens, self._max_rows - plan.rows
-        if self.waiting or any(s.pending > 1 for s in self.running):
+        if self._prompts_wait():
             tokens, rows = tokens // 2, rows // 2
         most = min(tokens, rows)
         each = min(most, speculator.most)
-        sequences = [share.sequence for share in plan.shares]
+        sequences = [share.sequence for share in plan.shares if share.samples]
         limits = {s: min(each, self._room_to_guess(s, each)) for s in sequences}
-        guesses = speculator.propose(limits, most)
+        proposed = speculator.propose(limits, most)
+        guesses = {s: allowed for s, guess in proposed.items() if (allowed := _allowed(s, guess))}
         for sequence in sequences:
             if not sequence.reserved:
                 sequence.table.shrink(sequence.wanted + len(guesses.get(sequence, ())))
@@ -276,13 +288,16 @@ class Scheduler:
         self.waiting.insert(next(later, len(self.waiting)), sequence)
 
     def _prompts(self) -> Iterator[Sequence]:
-        """Sequences that want several tokens, the running ones first, then who gets in."""
-        yield from [s for s in self.running if s.pending > 1]
+        """Sequences that don't decode yet, the running ones first, then who gets in."""
+        yield from [s for s in self.running if not s.decodes]
         while self.waiting and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
             if not self._admit(sequence):
                 return
             yield sequence
+
+    def _prompts_wait(self) -> bool:
+        return bool(self.waiting) or not all(s.decodes for s in self.running)
 
     def _admit(self, sequence: Sequence) -> bool:
         """Let the head of the line run if its blocks can be had and, so that it isn't preempted
@@ -331,6 +346,16 @@ class Scheduler:
 def max_rows(max_sequences: int, max_guesses: int) -> int:
     """The most rows of logits in a step."""
     return max(max_sequences, 1 + max_guesses)
+
+
+def _allowed(sequence: Sequence, guesses: list[Guess]) -> list[Guess]:
+    """Those before the first that its grammar forbids."""
+    if sequence.constraint is None:
+        return guesses
+    try:
+        return guesses[: sequence.constraint.allows([guess.token for guess in guesses])]
+    except ValueError:
+        return []  # its mask fails too, and there it can be ended for that
 
 
 def _standing(sequence: Sequence) -> tuple[int, int]:

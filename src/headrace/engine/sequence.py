@@ -9,6 +9,7 @@ from typing import Protocol
 from headrace.engine.adjust import adjuster_for
 from headrace.engine.blocks import BlockPool, BlockTable
 from headrace.engine.chain import HashChain
+from headrace.engine.constraint import Constraint
 from headrace.engine.draws import stream_key
 from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
@@ -57,7 +58,9 @@ class Sequence:
     arrival: its number in order of arrival. cached_tokens: tokens of the prompt that others had
     computed when it came to them; what it finds of its own after a preemption doesn't count.
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
-    need. in_flight: the step that runs now reads and writes its blocks. ended: no further token
+    need. constraint: where it is in the grammar that it follows, if any. forced: so many of its
+    last tokens had no alternative and followed one that was drawn, without a step of their own.
+    in_flight: the step that runs now reads and writes its blocks. ended: no further token
     counts. surplus: how many of its last tokens were drawn together with the one that ended it,
     behind it, and don't count.
 
@@ -71,9 +74,11 @@ class Sequence:
         "cached_tokens",
         "chain",
         "computed",
+        "constraint",
         "draw_key",
         "ended",
         "ending_ids",
+        "forced",
         "in_flight",
         "prompt_length",
         "prompt_logprobs",
@@ -106,7 +111,11 @@ class Sequence:
             frozenset() if stopping.ignore_eos else eos_ids
         )
         self.draw_key = stream_key(sampling.seed, sampling.choice)
-        self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, stopping.min_tokens)
+        # Where there is a grammar, whether it leaves another token decides on bans too (`masks`).
+        banned_for = stopping.min_tokens if request.grammar is None else 0
+        self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, banned_for)
+        self.constraint: Constraint | None = None
+        self.forced = 0
         self.prompt_logprobs: list[TokenLogprob] = []
         self.reserved = False
         self.in_flight = False
@@ -121,6 +130,16 @@ class Sequence:
     @property
     def pending(self) -> int:
         return len(self.tokens) - self.computed
+
+    @property
+    def decodes(self) -> bool:
+        """Whether all it wants computed is the last token drawn and what was forced behind it."""
+        return self.pending <= 1 + self.forced
+
+    @property
+    def fast_forwards(self) -> bool:
+        """Whether forced tokens are taken as they are: where nobody asks for their logprobs."""
+        return self.constraint is not None and self.request.sampling.logprobs is None
 
     @property
     def reusable(self) -> int:
@@ -151,8 +170,9 @@ class Sequence:
         last = min(self.computed + count + 1, self.prompt_length)
         return range(max(self.unscored, self.computed + 1), last)
 
-    def append(self, token: int) -> None:
-        """Take a generated token."""
+    def append(self, token: int, *, forced: bool = False) -> None:
+        """Take a generated token. forced: not drawn."""
         self.tokens.append(token)
+        self.forced = self.forced + 1 if forced else 0
         if self.adjuster is not None:
             self.adjuster.add(token)

@@ -20,11 +20,13 @@ from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.speculation import Speculator
 from headrace.fleet.config import WorkerConfig
+from headrace.fleet.constraining import Constraining
 from headrace.fleet.cores import usable_cores
 from headrace.fleet.draft import check_tokenizers, open_draft
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready
 from headrace.fleet.sizes import sizes_for
+from headrace.grammar.compiler import Compiler
 from headrace.models.model import Model, open_model
 from headrace.ops.backend import Backend, Executable, Limits
 from headrace.text.pipeline import TextPipeline
@@ -67,6 +69,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         max_sequences=config.max_sequences,
         max_step_tokens=config.max_step_tokens,
         max_blocks=blocks_for(sizes.context_length),
+        vocab_size=model.program.vocab_size,
     )
     engine = Engine(
         runner,
@@ -74,6 +77,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         tokenizer,
         partial(TextPipeline, tokenizer),
         vocab_size=model.program.vocab_size,
+        constraints=Constraining(Compiler(tokenizer, model.program.vocab_size)),
     )
     ready = Ready(
         model=config.model,

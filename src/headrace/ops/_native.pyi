@@ -23,6 +23,9 @@ class Numbers:
 class Adjustments:
     def __init__(self, row: _Ints, token: _Ints, divide: _Floats, add: _Floats) -> None: ...
 
+class Masks:
+    def __init__(self, row: _Ints, allowed: NDArray[np.uint32]) -> None: ...
+
 class Machine:
     def __init__(self, isa: str, threads: int) -> None: ...
     def grouped(
@@ -116,5 +119,5 @@ class Executor:
         draw: NDArray[np.float64],
         top_logprobs: _Ints,
         adjustments: Adjustments | None,
-        mask: NDArray[np.uint32] | None,
+        masks: Masks | None,
     ) -> tuple[_Ints, _Floats, list[_Ints], list[_Floats], list[int], list[int]]: ...

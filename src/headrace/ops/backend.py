@@ -73,13 +73,23 @@ class Adjustments:
 
 
 @dataclass(frozen=True, slots=True)
+class Masks:
+    """What some rows may say, others anything (grammars).
+
+    row: int32 [M], each row at most once. allowed: uint32 [M, ceil(vocab/32)], bit 1 = allowed.
+    """
+
+    row: NDArray[np.int32]
+    allowed: NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
 class Sampling:
     """How to draw a token for each of R logits rows.
 
     temperature float32 [R] (below 1e-5: greedy, lowest id wins ties); top_k int32 [R]
     (0: all); top_p, min_p float32 [R]; draw float64 [R] in [0, 1); top_logprobs int32 [R]:
     alternatives wanted (-1: not even the drawn token's logprob).
-    mask: optional uint32 [R, ceil(vocab/32)], bit 1 = allowed (grammars).
     Logprobs are of the model's own distribution: before adjustments, temperature and cuts.
     """
 
@@ -90,7 +100,7 @@ class Sampling:
     draw: NDArray[np.float64]
     top_logprobs: NDArray[np.int32]
     adjustments: Adjustments | None = None
-    mask: NDArray[np.uint32] | None = None
+    masks: Masks | None = None
 
 
 @dataclass(frozen=True, slots=True)

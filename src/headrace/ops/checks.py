@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Sampling
+from headrace.ops.backend import BLOCK_SIZE, Batch, Limits, Masks, Sampling
 from headrace.ops.program import (
     Embed,
     Experts,
@@ -191,12 +191,8 @@ def check_sampling(sampling: Sampling, rows: int, vocab_size: int) -> None:
             raise ValueError(f"{name} must be finite")
     if rows and not (sampling.draw.min() >= 0 and sampling.draw.max() < 1):
         raise ValueError("draws must lie in [0, 1)")
-    if sampling.mask is not None:
-        words = (vocab_size + 31) // 32
-        if sampling.mask.ndim != 2 or sampling.mask.shape[0] != rows:
-            raise ValueError(f"mask has shape {sampling.mask.shape} for {rows} logits rows")
-        if sampling.mask.shape[1] < words:
-            raise ValueError(f"mask rows have {sampling.mask.shape[1]} words, need {words}")
+    if sampling.masks is not None:
+        _check_masks(sampling.masks, rows, vocab_size)
     changes = sampling.adjustments
     if changes is None:
         return
@@ -209,3 +205,13 @@ def check_sampling(sampling: Sampling, rows: int, vocab_size: int) -> None:
         raise ValueError("adjustment for a token outside the vocabulary")
     if not (changes.divide > 0).all() or not (changes.add < np.inf).all():
         raise ValueError("adjustments must divide by a positive number and not add infinity")
+
+
+def _check_masks(masks: Masks, rows: int, vocab_size: int) -> None:
+    words, (row, allowed) = (vocab_size + 31) // 32, (masks.row, masks.allowed)
+    if allowed.ndim != 2 or len(allowed) != len(row):
+        raise ValueError(f"masks have shape {allowed.shape} for {len(row)} rows")
+    if allowed.shape[1] < words:
+        raise ValueError(f"masks have {allowed.shape[1]} words, need {words}")
+    if len(row) and (row.min() < 0 or row.max() >= rows):
+        raise ValueError("mask for a row that does not exist")

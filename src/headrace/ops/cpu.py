@@ -19,6 +19,7 @@ from headrace.ops.backend import (
     Batch,
     KvCache,
     Limits,
+    Masks,
     NonFiniteLogits,
     Sampled,
     Sampling,
@@ -155,7 +156,7 @@ class CpuExecutable:
             sampling.draw,
             sampling.top_logprobs,
             _adjustments(sampling.adjustments),
-            sampling.mask,
+            _masks(sampling.masks),
         )
         if stuck:
             raise ValueError(f"logits row {stuck[0]}: no token is allowed")
@@ -173,6 +174,10 @@ def _adjustments(changes: Adjustments | None) -> _native.Adjustments | None:
     if changes is None:
         return None
     return _native.Adjustments(changes.row, changes.token, changes.divide, changes.add)
+
+
+def _masks(masks: Masks | None) -> _native.Masks | None:
+    return None if masks is None else _native.Masks(masks.row, masks.allowed)
 
 
 def pack(machine: _native.Machine, weight: Weight) -> _native.Matrix:

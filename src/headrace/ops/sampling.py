@@ -60,10 +60,11 @@ def _adjusted(logits: NDArray[np.float32], sampling: Sampling, row: int) -> NDAr
             logit, divide = logits[changes.token[i]], changes.divide[i]
             scaled = logit / divide if logit > 0 else logit * divide
             logits[changes.token[i]] = scaled + changes.add[i]
-    if sampling.mask is not None:
+    if sampling.masks is not None:
         ids = np.arange(len(logits))
-        allowed = (sampling.mask[row, ids // 32] >> (ids % 32).astype(np.uint32)) & 1
-        logits[allowed == 0] = -np.inf
+        for mask in sampling.masks.allowed[sampling.masks.row == row]:
+            allowed = (mask[ids // 32] >> (ids % 32).astype(np.uint32)) & 1
+            logits[allowed == 0] = -np.inf
     return logits
 
 

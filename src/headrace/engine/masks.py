@@ -1,0 +1,78 @@
+"""What grammars leave to draw from in a step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Sequence as Items
+
+import numpy as np
+import structlog
+from numpy.typing import NDArray
+
+from headrace.engine.constraint import Constraint
+from headrace.engine.row import Row
+from headrace.engine.sequence import Sequence
+from headrace.ops.backend import Masks
+
+log = structlog.get_logger(__name__)
+
+Words = NDArray[np.uint32]
+
+
+class MaskTable:
+    """Room for the masks of a step, used again for the next. Rows without a grammar have none."""
+
+    def __init__(self, vocab_size: int) -> None:
+        self._allowed: Words = np.zeros((0, (vocab_size + 31) // 32), np.uint32)
+
+    def fill(self, rows: Items[Row]) -> tuple[Masks | None, dict[Sequence, str]]:
+        """Masks for the rows from which a sequence with a grammar draws; and sequences whose
+        grammar gave none, with what to tell the caller. They may draw anything: it won't count.
+
+        The masks hold until the next call.
+        """
+        ruled = [
+            (index, row, row.sequence.constraint)
+            for index, row in enumerate(rows)
+            if row.scores is None and row.sequence.constraint is not None
+        ]
+        if not ruled:
+            return None, {}
+        if len(ruled) > len(self._allowed):
+            self._allowed = np.zeros((len(ruled), self._allowed.shape[1]), np.uint32)
+        faults = {}
+        for (_, row, constraint), words in zip(ruled, self._allowed, strict=False):
+            try:
+                _fill(words, row, constraint)
+            except Exception as error:
+                words[:] = ~np.uint32(0)
+                faults[row.sequence] = fault_of(error)
+        indices = np.array([index for index, _, _ in ruled], np.int32)
+        return Masks(indices, self._allowed[: len(ruled)]), faults
+
+
+def fault_of(error: Exception) -> str:
+    """What to tell the caller whose grammar could not be followed. Only a ValueError's text is
+    meant for callers."""
+    if isinstance(error, ValueError):
+        return f"the grammar can't be followed: {error}"
+    log.error("constraint failed", exc_info=error)
+    return f"the grammar can't be followed ({type(error).__name__})"
+
+
+def _fill(words: Words, row: Row, constraint: Constraint) -> None:
+    constraint.mask(words, row.after)
+    if not words.any():
+        raise ValueError("it leaves no token")
+    sequence = row.sequence
+    if sequence.generated + len(row.after) < sequence.request.stopping.min_tokens:
+        others = words & ~_bits(sequence.ending_ids, len(words))
+        if others.any():  # else the document has to end
+            words[:] = others
+
+
+def _bits(tokens: Iterable[int], words: int) -> Words:
+    bits = np.zeros(words, np.uint32)
+    for token in tokens:
+        bits[token // 32] |= np.uint32(1 << token % 32)
+    return bits

@@ -1,0 +1,43 @@
+"""Grammars compiled beside the engine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+from headrace.engine.constraint import Constraint
+from headrace.grammar.grammar import Grammar
+
+THREADS = 2
+"""So that one costly grammar doesn't hold up the others."""
+
+_NICE = 10
+
+
+class Compiles(Protocol):
+    """What is needed of a compiler (`grammar.compiler.Compiler`)."""
+
+    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint: ...
+
+
+class Constraining:
+    """Makes constraints (`engine.constraint.Constraints`) on threads that give way to the model's,
+    where the system has priorities of threads."""
+
+    def __init__(self, compiler: Compiles) -> None:
+        """compiler: may be called by several threads, and lets others run meanwhile."""
+        self._compiler = compiler
+        self._threads = ThreadPoolExecutor(THREADS, "grammar", initializer=_give_way)
+
+    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
+        return self._threads.submit(self._compiler.compile, grammar, ending_ids)
+
+
+def _give_way() -> None:
+    # On Linux a thread has a priority of its own, named by its id.
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)

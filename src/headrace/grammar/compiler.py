@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from typing import TypeVar
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -15,16 +17,23 @@ from headrace.grammar.vocabulary import vocabulary
 from headrace.text.tokenizer import Tokenizer
 
 CACHE_BYTES = 64 << 20
+# llguidance walks grammars by recursion, some 5 KiB a level. What the front door lets through has
+# a few thousand levels at most; the pages are only taken where they are touched.
+_STACK_BYTES = 64 << 20
+_PROBE_TOKENS = 4
+
+_Made = TypeVar("_Made")
 
 
 class Compiler:
-    """Compiles grammars for one vocabulary and keeps what it compiled, newest first, within a
+    """Compiles grammars for one vocabulary and keeps what it compiled, newest last, within a
     number of bytes. Safe to use from many threads; compiling lets other threads run."""
 
     def __init__(
         self, tokenizer: Tokenizer, vocab_size: int, *, cache_bytes: int = CACHE_BYTES
     ) -> None:
-        """vocab_size: of the model's logits, at least the tokenizer's."""
+        """vocab_size: of the model's logits, at least the tokenizer's. The vocabulary's tables
+        (some 50 to 110 MB) are made when the first grammar comes."""
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._cache_bytes = cache_bytes
@@ -37,26 +46,49 @@ class Compiler:
     def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Matcher:
         """A matcher at the start of the grammar.
 
-        ending_ids: ids that end a sequence. Raises GrammarError for what does not compile.
+        ending_ids: ids that end a sequence. Raises GrammarError for what does not compile or
+        describes no text.
         """
-        return Matcher(self._prototype(grammar.text).deep_copy(), [*ending_ids], self._vocab_size)
+        prototype = self._cached(grammar.text)
+        if prototype is None:
+            prototype = _with_room(lambda: self._made(grammar.text))
+            self._keep(grammar.text, prototype)
+        return Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size)
 
-    def _prototype(self, text: str) -> LLMatcher:
+    def _cached(self, text: str) -> LLMatcher | None:
         with self._lock:
-            if found := self._cache.get(text):
+            found = self._cache.get(text)
+            if found is not None:
                 self._cache.move_to_end(text)
-                return found
+            return found
+
+    def _made(self, text: str) -> LLMatcher:
         made = LLMatcher(self._built(), text, log_level=0, limits=_LIMITS)
         if made.is_error():
-            raise GrammarError(_first_line(made.get_error()))
+            raise GrammarError(_reason(made.get_error()))
+        self._probe(made.deep_copy())
+        made.compute_bitmask()  # what it learns of the start, every copy knows
+        return made
+
+    def _probe(self, matcher: LLMatcher) -> None:
+        """Whether the first steps can be taken, and at a bearable cost."""
+        probe = Matcher(matcher, (), self._vocab_size)
+        for _ in range(_PROBE_TOKENS):
+            if probe.exhausted:
+                return
+            token = probe.any_token()
+            if token is None:
+                return
+            probe.accept(token)
+
+    def _keep(self, text: str, made: LLMatcher) -> None:
         with self._lock:
             if text not in self._cache:
-                self._cache[text] = made
                 self._cached_bytes += _size(text)
+            self._cache[text] = made
             while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
                 old, _ = self._cache.popitem(last=False)
                 self._cached_bytes -= _size(old)
-        return made
 
     def _built(self) -> LLTokenizer:
         with self._build_lock:
@@ -65,7 +97,32 @@ class Compiler:
             return self._vocabulary
 
 
-_LIMITS = LLParserLimits(verbose_errors=False)
+_LIMITS = LLParserLimits(
+    verbose_errors=False,
+    max_items_in_row=3_000,
+    max_lexer_states=50_000,
+)
+_stack_lock = threading.Lock()
+
+
+def _with_room(make: Callable[[], _Made]) -> _Made:
+    """Runs it on a stack of its own that is large enough."""
+    result: Future[_Made] = Future()
+
+    def run() -> None:
+        try:
+            result.set_result(make())
+        except BaseException as error:
+            result.set_exception(error)
+
+    thread = threading.Thread(target=run, name="grammar")
+    with _stack_lock:
+        usual = threading.stack_size(_STACK_BYTES)
+        try:
+            thread.start()
+        finally:
+            threading.stack_size(usual)
+    return result.result()
 
 
 def _size(text: str) -> int:
@@ -73,5 +130,6 @@ def _size(text: str) -> int:
     return 200_000 + 50 * len(text)
 
 
-def _first_line(error: str) -> str:
-    return error.strip().splitlines()[0]
+def _reason(error: str) -> str:
+    line = error.strip().splitlines()[0]
+    return f"The grammar does not compile: {line[:300]}"

@@ -6,8 +6,13 @@ import json
 from collections.abc import Sequence
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.gbnf import gbnf_to_lark
 from headrace.grammar.grammar import Grammar
+from headrace.grammar.lark import checked_lark
+from headrace.grammar.pattern import whole_pattern
 from headrace.grammar.schema import check_schema
+
+MAX_CHOICES = 32 << 10
 
 # Every text has one spelling: no \u escapes, which could name a key a second time.
 _ESCAPES = 'nrbtf\\"'
@@ -26,7 +31,7 @@ def json_rule(schema: object, *, spaced: bool = False) -> str:
         "json_allowed_escapes": _ESCAPES,
     }
     checked = check_schema(schema)
-    form = checked if isinstance(checked, dict) else {"allOf": [checked]}
+    form = checked if isinstance(checked, dict) else {}
     return "%json " + json.dumps({"x-guidance": options, **form}, ensure_ascii=False)
 
 
@@ -41,27 +46,29 @@ def json_schema(schema: object, *, spaced: bool = False) -> Grammar:
 
 
 def regex(pattern: str) -> Grammar:
-    """Texts that match a pattern from end to end. Raises GrammarError."""
-    return Grammar("start: /" + pattern.replace("/", "\\/") + "/\n")
+    """Texts that match a pattern (as ECMA-262 writes it) from end to end. Raises GrammarError."""
+    return Grammar(f"start: /{whole_pattern(pattern)}/\n")
 
 
 def choice(options: Sequence[str]) -> Grammar:
     """One of some texts. Raises GrammarError."""
-    if not options:
-        raise GrammarError("There is nothing to choose from.")
-    return Grammar("start: " + " | ".join(map(json.dumps, options)) + "\n")
+    if not options or "" in options:
+        raise GrammarError("A choice is between texts, at least one, and none of them empty.")
+    if sum(map(len, options)) > MAX_CHOICES:
+        raise GrammarError(f"The texts of a choice have at most {MAX_CHOICES} characters in all.")
+    written = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
+    return Grammar(f"start: CHOICE\nCHOICE: {written}\n")
 
 
 def lark(text: str) -> Grammar:
-    """A Lark grammar; its rule `start` is the whole. Raises GrammarError."""
-    return Grammar(text)
+    """A Lark grammar as in `lark.checked_lark`; its rule `start` is the whole. Raises
+    GrammarError."""
+    return Grammar(checked_lark(text, json_rule))
 
 
 def gbnf(text: str) -> Grammar:
     """A grammar in llama.cpp's GBNF; its rule `root` is the whole. Raises GrammarError."""
-    from llguidance.gbnf_to_lark import any_to_lark
-
-    return Grammar(any_to_lark(text))
+    return lark(gbnf_to_lark(text))
 
 
 def behind(prefix: str, grammar: Grammar) -> Grammar:

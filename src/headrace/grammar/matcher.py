@@ -68,8 +68,9 @@ class Matcher:
         """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
 
         after: tokens to take for granted this once. Behind one that is not allowed every token
-        is allowed: nobody will draw there. Never empty: where ids that end a sequence are the
-        only way on, they are allowed. Raises GrammarError where following became too costly.
+        is allowed: nobody will draw there. Never empty: where all that the grammar allows are ids
+        that the caller took as endings, they are allowed. Raises GrammarError where following
+        became too costly.
         """
         if not self._walk(after):
             row[:] = _ALL
@@ -87,6 +88,22 @@ class Matcher:
         self._walk(tokens)
         return len(self._guess)
 
+    def any_token(self) -> int | None:
+        """Some token that may come next and does not end the sequence; None where it must end."""
+        self._walk(())
+        if self._ended or self._complete():
+            return None
+        if forced := self._look():
+            return forced[0]
+        row = np.zeros(self._scratch.size, dtype=np.uint32)
+        self._fill(row)
+        row[self._endings >> 5] &= ~(np.uint32(1) << (self._endings & 31))
+        words = np.flatnonzero(row)
+        if not words.size:
+            return None
+        word = int(words[0])
+        return word * 32 + (int(row[word]) & -int(row[word])).bit_length() - 1
+
     def _fill(self, row: NDArray[np.uint32]) -> None:
         scratch = self._scratch
         self._matcher.unsafe_compute_mask_ptr(scratch.ctypes.data, scratch.nbytes)
@@ -98,7 +115,11 @@ class Matcher:
             row[word] &= ~bit
         words, bits = self._endings >> 5, np.uint32(1) << (self._endings & 31)
         np.bitwise_and.at(row, words, ~bits)
-        if may_end or not row.any():
+        if may_end:
+            self._set_endings(row)
+        elif not row.any():
+            if not scratch.any():
+                raise GrammarError("The grammar leads to where nothing may follow.")
             self._set_endings(row)
 
     def _set_endings(self, row: NDArray[np.uint32]) -> None:

@@ -1,0 +1,173 @@
+"""Which parts of a schema no finite document can satisfy, because they need themselves.
+
+Of schemas in the form of `schema.check_schema`. What is empty for other reasons (bounds that cross,
+patterns that exclude each other) llguidance finds itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.grammar.errors import GrammarError
+
+MAX_STEPS = 50_000
+_MAX_DEPTH = 100
+
+_Form = bool | dict[str, Any]
+_TYPES = frozenset({"null", "boolean", "number", "integer", "string", "array", "object"})
+
+
+def satisfiable(
+    form: dict[str, Any], definitions: dict[str, _Form]
+) -> tuple[dict[str, Any], dict[str, _Form]]:
+    """The schema and its definitions with `false` for what needs itself. Raises GrammarError where
+    that is the whole, or finding out takes too long."""
+    if not definitions:
+        return form, {}
+    look = _Satisfaction(definitions)
+    if not look.holds([form]):
+        raise GrammarError("No finite document satisfies the schema: it needs itself.", "$")
+    pruned = look.pruned(form)
+    assert isinstance(pruned, dict)
+    return pruned, {name: look.pruned(part) for name, part in definitions.items()}
+
+
+class _Satisfaction:
+    """The least set of definitions that finite documents can satisfy, and what follows from it."""
+
+    def __init__(self, definitions: dict[str, _Form]) -> None:
+        self._definitions = definitions
+        self._known: set[str] = set()
+        self._steps = 0
+        self._above: set[frozenset[int]] = set()
+        found = True
+        while found:
+            found = False
+            for name in definitions.keys() - self._known:
+                if self.holds([definitions[name]]):
+                    self._known.add(name)
+                    found = True
+
+    def holds(self, forms: list[_Form]) -> bool:
+        """Whether some document satisfies all of the schemas, by what is known so far."""
+        needed: list[_Form] = [form for form in forms if form is not True]
+        if len(needed) == 1 and isinstance(needed[0], dict) and needed[0].keys() == {"$ref"}:
+            return _name(needed[0]) in self._known
+        key = frozenset(map(id, needed))
+        if key in self._above:
+            return False
+        self._steps += 1
+        if self._steps > MAX_STEPS or len(self._above) > _MAX_DEPTH:
+            raise GrammarError("It takes too long to see whether a document can end.", "$")
+        self._above.add(key)
+        try:
+            return self._holds(needed)
+        finally:
+            self._above.discard(key)
+
+    def _holds(self, forms: list[_Form]) -> bool:
+        parts = self._flat(forms)
+        if parts is None:
+            return False
+        for place, part in enumerate(parts):
+            if "anyOf" in part:
+                rest: list[_Form] = [*parts[:place], *parts[place + 1 :]]
+                plain = {key: part[key] for key in part if key != "anyOf"}
+                return any(self.holds([*rest, plain, branch]) for branch in part["anyOf"])
+        types = set(_TYPES)
+        for part in parts:
+            if "type" in part:
+                types &= _types(part["type"])
+        if types - {"array", "object"} or any("enum" in part for part in parts):
+            return True
+        return ("array" in types and self._array_holds(parts)) or (
+            "object" in types and self._object_holds(parts)
+        )
+
+    def _array_holds(self, parts: list[dict[str, Any]]) -> bool:
+        least = max((part.get("minItems", 0) for part in parts), default=0)
+        listed = max((len(part.get("prefixItems", ())) for part in parts), default=0)
+        return all(
+            self.holds([_item(part, place) for part in parts])
+            for place in range(min(least, listed + 1))
+        )
+
+    def _object_holds(self, parts: list[dict[str, Any]]) -> bool:
+        required = {name for part in parts for name in part.get("required", ())}
+        return all(
+            self.holds([_property(part, name) for part in parts]) for name in sorted(required)
+        )
+
+    def _flat(self, forms: list[_Form]) -> list[dict[str, Any]] | None:
+        parts: list[dict[str, Any]] = []
+        seen: set[str] = set()
+        todo = list(forms)
+        while todo:
+            form = todo.pop()
+            if form is False:
+                return None
+            if form is True:
+                continue
+            assert isinstance(form, dict)
+            if "$ref" in form:
+                name = _name(form)
+                if name not in self._known:
+                    return None
+                if name not in seen:
+                    seen.add(name)
+                    todo.append(self._definitions[name])
+            todo += form.get("allOf", ())
+            if form.keys() - {"$ref", "allOf"}:
+                parts.append(
+                    form
+                    if not form.keys() & {"$ref", "allOf"}
+                    else {key: form[key] for key in form if key not in ("$ref", "allOf")}
+                )
+        return parts
+
+    def pruned(self, form: _Form) -> _Form:
+        if isinstance(form, bool):
+            return form
+        if form.keys() == {"$ref"}:
+            return form if _name(form) in self._known else False
+        out = dict(form)
+        for key in ("properties", "patternProperties"):
+            if key in form:
+                out[key] = {name: self._kept(part) for name, part in form[key].items()}
+        for key in ("items", "additionalProperties"):
+            if key in form:
+                out[key] = self._kept(form[key])
+        for key in ("prefixItems", "anyOf"):
+            if key in form:
+                out[key] = [self._kept(part) for part in form[key]]
+        if "allOf" in form:
+            out["allOf"] = [self.pruned(part) for part in form["allOf"]]
+        return out
+
+    def _kept(self, form: _Form) -> _Form:
+        return self.pruned(form) if self.holds([form]) else False
+
+
+def _item(part: dict[str, Any], place: int) -> _Form:
+    listed = part.get("prefixItems", ())
+    found: _Form = listed[place] if place < len(listed) else part.get("items", True)
+    return found
+
+
+def _property(part: dict[str, Any], name: str) -> _Form:
+    if name in part.get("properties", ()):
+        found: _Form = part["properties"][name]
+    elif "patternProperties" in part:
+        found = True
+    else:
+        found = part.get("additionalProperties", True)
+    return found
+
+
+def _types(types: str | list[str]) -> set[str]:
+    named = {types} if isinstance(types, str) else set(types)
+    return named | {"integer"} if "number" in named else named
+
+
+def _name(reference: dict[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]

@@ -160,6 +160,12 @@ class Settings(BaseSettings):
     prefix_cache: Annotated[
         bool, Field(description="Whether prompts reuse what earlier ones of their tenant computed.")
     ] = True
+    tool_format: Annotated[
+        Literal["hermes", "llama3", "mistral", "mistral-named", "gemma", "json"] | None,
+        Field(
+            description="How the model writes function calls (default: as its chat template does)."
+        ),
+    ] = None
     published_prefixes: Annotated[
         Path | None,
         Field(description="Folder of *.txt: system prompts whose cache all tenants share."),

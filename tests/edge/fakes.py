@@ -7,7 +7,7 @@ process border, the tokenizer (a token is a byte) and the database are not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -31,15 +31,18 @@ from headrace.engine.request import GenerationRequest
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
 from headrace.engine.status import EngineStatus
+from headrace.fleet.constraining import Constraining
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import Ready
 from headrace.fleet.supervisor import WorkerStatus
+from headrace.grammar.compiler import Compiler
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
+from headrace.text.tools.format import FORMATS
 from tests.engine.fakes import FakeExecutable
 
 KEY = "hr-test_secret"
@@ -48,7 +51,7 @@ MODEL = "tiny"
 AUTH = {"authorization": f"Bearer {KEY}"}
 CONTEXT = 512
 BLOCKS = 256
-EOS, BOS, TURN = 256, 257, 258
+EOS, BOS, TURN, MARK = 256, 257, 258, 259
 VOCAB = 260
 NONE: Mapping[str, object] = {}
 TENANT, OTHER_TENANT = UUID(int=7), UUID(int=8)
@@ -57,16 +60,24 @@ TEMPLATE = (
     "{% if thinking_budget %}<budget {{ thinking_budget }}>{% endif %}"
     "{% for m in messages %}"
     "{% if m.content == 'RAISE' %}{{ raise_exception('roles must alternate') }}{% endif %}"
-    "<{{ m.role }}>{{ m.content }}</>{% endfor %}"
+    "<{{ m.role }}>{{ m.content }}"
+    "{% for c in m.tool_calls or [] %}[{{ c.function.name }} {{ c.function.arguments | tojson }}]"
+    "{% endfor %}</>{% endfor %}"
+    "{% for t in tools or [] %}<tool {{ t.function.name }}>{% endfor %}"
 )
 
 
 class Bytes:
-    """Tokenizer and prompt builder at once: a token is a byte of UTF-8; three are control."""
+    """Tokenizer and prompt builder at once: a token is a byte of UTF-8; three are control.
+
+    marker: what the control token MARK is called in the vocabulary."""
 
     eos_ids = frozenset({EOS})
 
     def __init__(self) -> None:
+        self.tool_format = FORMATS["hermes"]
+        self.several_calls = True
+        self.marker = ""
         self.bos_id: int | None = BOS
         self.thoughts: Thinking | None = None
         self._template = ChatTemplate(TEMPLATE, bos_token="", eos_token="")
@@ -78,7 +89,17 @@ class Bytes:
         return b"".join(map(self.piece, ids)).decode(errors="replace")
 
     def token(self, token_id: int) -> str:
-        return {EOS: "<eos>", BOS: "<bos>", TURN: "<turn>"}.get(token_id, "")
+        names = {EOS: "<eos>", BOS: "<bos>", TURN: "<turn>", MARK: self.marker or "<mark>"}
+        return names.get(token_id, "")
+
+    def is_control(self, token_id: int) -> bool:
+        return token_id >= 256
+
+    def control(self, text: str) -> int | None:
+        return MARK if text == self.marker else None
+
+    def encode_within(self, text: str) -> list[int]:
+        return list(text.encode())
 
     def completion(self, text: str) -> list[int]:
         return list(text.encode())
@@ -91,9 +112,13 @@ class Bytes:
         return self._template.compared(variable)
 
     def chat(
-        self, messages: list[dict[str, str]], *, variables: Mapping[str, object] = NONE
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, object] = NONE,
     ) -> list[int]:
-        return [BOS, *self._template.render(messages, **variables).encode(), TURN]
+        return [BOS, *self._template.render(messages, tools=tools, **variables).encode(), TURN]
 
     def thinking(self, prompt: list[int]) -> Thinking | None:
         """As a test wants it to be."""
@@ -167,6 +192,7 @@ class LocalSupervisor:
             text,
             partial(TextPipeline, text),
             vocab_size=VOCAB,
+            constraints=Constraining(Compiler(text, VOCAB)),  # type: ignore[arg-type]
         )
 
     @property
@@ -304,6 +330,7 @@ class World:
             model=model,
             prompts=self.text,
             decoder=self.text,
+            compiler=Compiler(self.text, VOCAB),  # type: ignore[arg-type]
             places=self.dispatcher,
             keys=Keyring(),
             books=self.books,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headrace.edge.services import ServedModel
     from headrace.fleet.config import WorkerConfig
     from headrace.fleet.messages import Ready
+    from headrace.grammar.compiler import Compiler
     from headrace.models.model import Model
     from headrace.models.quantisation import Quantization
     from headrace.models.version import ModelVersion
@@ -106,7 +107,9 @@ async def run(
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         books, words = await asyncio.gather(
             asyncio.to_thread(Books.open, settings),
-            asyncio.to_thread(Words.open, version.path, settings.quantization),
+            asyncio.to_thread(
+                Words.open, version.path, settings.quantization, settings.tool_format
+            ),
         )
         cleanup.callback(books.database.close)
         published = published_texts(settings.published_prefixes)
@@ -122,6 +125,7 @@ async def run(
             model=served_model(config, version, words.model),
             prompts=words.prompts,
             decoder=words.tokenizer,
+            compiler=words.compiler,
             places=dispatcher,
             keys=keys,
             books=ledger,
@@ -192,16 +196,19 @@ class Words:
     model: Model
     tokenizer: Tokenizer
     prompts: PromptBuilder
+    compiler: Compiler
 
     @classmethod
-    def open(cls, path: Path, quantization: Quantization | None) -> Words:
+    def open(cls, path: Path, quantization: Quantization | None, tool_format: str | None) -> Words:
+        from headrace.grammar.compiler import Compiler
         from headrace.models.model import open_model
         from headrace.text.prompt import PromptBuilder
         from headrace.text.tokenizer import Tokenizer
 
         model = open_model(path, quantization=quantization)
         tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
-        return cls(model, tokenizer, PromptBuilder.for_model(tokenizer, model.chat_template))
+        prompts = PromptBuilder.for_model(tokenizer, model.chat_template, tool_format)
+        return cls(model, tokenizer, prompts, Compiler(tokenizer, model.program.vocab_size))
 
 
 def worker_config(

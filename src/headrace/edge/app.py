@@ -18,6 +18,7 @@ from headrace.access.principal import Principal
 from headrace.api.openai.chat import parse_chat_request
 from headrace.api.openai.completions import parse_completion_request
 from headrace.edge.generation import GenerationEndpoint
+from headrace.edge.grammars import GrammarDesk
 from headrace.edge.health import HealthEndpoint
 from headrace.edge.middleware import ExchangeMiddleware
 from headrace.edge.models import ModelsEndpoint
@@ -30,12 +31,14 @@ from headrace.edge.services import Services
 def create_app(services: Services) -> Starlette:
     """The application over the rooms behind it, which the caller starts and stops."""
     workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenise")
+    desk = GrammarDesk(services.compiler)
     planner = Planner(
         services.model,
         services.prompts,
         services.decoder,
         PublishedPrefixes.of_texts(services.published_texts, services.prompts),
         workers,
+        desk,
     )
 
     async def chat(body: bytes, id: UUID, principal: Principal) -> Plan:
@@ -52,6 +55,7 @@ def create_app(services: Services) -> Starlette:
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         workers.shutdown(wait=False, cancel_futures=True)
+        desk.close()
 
     models, health = ModelsEndpoint(services), HealthEndpoint(services)
     app = Starlette(

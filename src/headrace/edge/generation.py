@@ -65,7 +65,7 @@ class GenerationEndpoint:
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
-            await _run(job, StreamSink(stream, plan.answer), charge)
+            await _run(job, StreamSink(stream, plan), charge)
             last = plan.answer.usage(charge.usage()) if plan.include_usage else b""
             last += sse.DONE
         except Exception as fault:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import time
 from array import array
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
 from msgspec.structs import replace
 
 from headrace.access.principal import Principal
@@ -22,8 +24,12 @@ from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
 from headrace.api.openai.errors import context_length_exceeded, invalid_request, model_not_found
 from headrace.api.openai.parameters import GenerationParameters
+from headrace.api.openai.tools import NO_PARAMETERS, Calls, Tool
+from headrace.edge.answer_grammar import answer_grammar
+from headrace.edge.grammars import GrammarDesk
 from headrace.edge.published import PublishedPrefixes
 from headrace.edge.services import Decoder, Prompts, ServedModel
+from headrace.edge.spoken import Spoken
 from headrace.edge.template_variables import template_variables
 from headrace.engine.request import (
     GenerationRequest,
@@ -31,8 +37,10 @@ from headrace.engine.request import (
     StopConditions,
     TokenIds,
 )
+from headrace.grammar import Grammar
 from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
+from headrace.text.tools.parser import CallParser
 
 INLINE_CHARACTERS = 4096
 """Longer texts are parsed and tokenised on another thread, so that no stream waits for them."""
@@ -43,7 +51,8 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to generate and how to answer. generations: the choices of each prompt in turn,
-    `per_prompt` of them, of which the best `kept` are answered. logprobs: whether with theirs."""
+    `per_prompt` of them, of which the best `kept` are answered. logprobs: whether with theirs.
+    spoken: how to tell what a choice says."""
 
     generations: list[GenerationRequest]
     per_prompt: int
@@ -52,15 +61,18 @@ class Plan:
     answer: Answer
     stream: bool
     include_usage: bool
+    spoken: Callable[[], Spoken] = lambda: Spoken(None)
 
 
 @dataclass(slots=True)
 class Sized:
-    """A tokenised prompt, how many tokens may follow it, and how to tell thoughts among them."""
+    """A tokenised prompt, how many tokens may follow it, how to tell thoughts among them, and
+    which control tokens are text there."""
 
     ids: TokenIds
     max_tokens: int
     thinking: Thinking | None = None
+    controls: dict[int, str] = field(default_factory=dict)
 
 
 class Planner:
@@ -74,20 +86,26 @@ class Planner:
         decoder: Decoder,
         published: PublishedPrefixes,
         workers: ThreadPoolExecutor,
+        desk: GrammarDesk,
     ) -> None:
         self._model = model
         self._prompts = prompts
         self._decoder = decoder
         self._published = published
         self._workers = workers
+        self._desk = desk
 
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
+        form, calls = request.form, request.calls
         messages = request.conversation()
         variables = template_variables(request, self._prompts)
-        size = sum(len(text) for message in messages for text in message.values())
+        tools = None if calls is None else [_declared(tool) for tool in calls.tools]
+        size = len(msgspec.json.encode((messages, tools)))
         try:
-            ids = await self.aside(size, lambda: self._prompts.chat(messages, variables=variables))
+            ids = await self.aside(
+                size, lambda: self._prompts.chat(messages, tools=tools, variables=variables)
+            )
         except TemplateError as error:
             raise invalid_request(
                 f"The model's chat template refuses these messages: {error}", "messages"
@@ -96,6 +114,14 @@ class Planner:
         room = self._model.context_length
         prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
         prompt.thinking = self._prompts.thinking(ids)
+        grammar = None
+        if form is not None or calls is not None:
+            grammar = await self._desk.check(
+                lambda: answer_grammar(form, calls, prompt.thinking, self._prompts),
+                "tools" if form is None else form.param,
+            )
+        if calls is not None:
+            prompt.controls = self._markers()
         return Plan(
             generations=self._generations(
                 request,
@@ -104,6 +130,7 @@ class Planner:
                 request.n,
                 id,
                 principal,
+                grammar,
             ),
             per_prompt=request.n,
             kept=request.n,
@@ -112,13 +139,28 @@ class Planner:
                 self._head(id, "chatcmpl"),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
+                may_call=calls is not None,
             ),
             stream=request.stream,
             include_usage=request.include_usage,
+            spoken=lambda: self._spoken(calls),
         )
+
+    def _markers(self) -> dict[int, str]:
+        """Control tokens that mark calls."""
+        ids = {text: self._prompts.control(text) for text in self._prompts.tool_format.markers}
+        return {id: text for text, id in ids.items() if id is not None}
+
+    def _spoken(self, calls: Calls | None) -> Spoken:
+        if calls is None:
+            return Spoken(None)
+        names = [calls.tools[index].function.name for index in calls.callable]
+        parser = CallParser(self._prompts.tool_format, names, _call_id)
+        return Spoken(parser, named=calls.named)
 
     async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)
+        form = request.form
         room = self._model.context_length
         sized: list[Sized] = []
         for param, prompt in request.prompts():
@@ -127,9 +169,20 @@ class Planner:
             sized.append(
                 _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
             )
+        grammar = None
+        if form is not None:
+            grammar = await self._desk.check(
+                lambda: answer_grammar(form, None, None, self._prompts), form.param
+            )
         return Plan(
             generations=self._generations(
-                request, _completion_sampling(request), sized, request.candidates, id, principal
+                request,
+                _completion_sampling(request),
+                sized,
+                request.candidates,
+                id,
+                principal,
+                grammar,
             ),
             per_prompt=request.candidates,
             kept=request.n,
@@ -186,6 +239,7 @@ class Planner:
         choices: int,
         id: UUID,
         principal: Principal,
+        grammar: Grammar | None,
     ) -> list[GenerationRequest]:
         """So many choices of each prompt. With a seed a prompt is answered as it would be in a
         request of its own; without one equal prompts are answered independently."""
@@ -213,6 +267,8 @@ class Planner:
                         published=published,
                         arrival=arrival,
                         thinking=prompt.thinking,
+                        grammar=grammar,
+                        controls=prompt.controls,
                     )
                 )
         return generations
@@ -238,6 +294,18 @@ def _fit(
         param = params[0] if rest < 1 else params[1]
         raise context_length_exceeded(room, len(ids), asked or 1, param)
     return Sized(array("i", ids), min(default, rest) if asked is None else asked)
+
+
+def _declared(tool: Tool) -> dict[str, Any]:
+    """A tool as templates know it."""
+    function = {"name": tool.function.name, "description": tool.function.description}
+    declared: dict[str, Any] = {k: v for k, v in function.items() if v is not None}
+    declared["parameters"] = tool.function.parameters or NO_PARAMETERS
+    return {"type": "function", "function": declared}
+
+
+def _call_id() -> str:
+    return f"call_{secrets.token_hex(12)}"
 
 
 def _completion_sampling(request: CompletionRequest) -> SamplingParams:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from headrace.access.principal import Principal
@@ -12,8 +12,10 @@ from headrace.dispatch.dispatcher import DispatchStatus
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
+from headrace.grammar import Grammar
 from headrace.ledger.charge import Ending, OpenCharge
 from headrace.text.reasoning import Thinking
+from headrace.text.tools.format import ToolFormat
 
 
 class Running(Protocol):
@@ -60,17 +62,35 @@ class Prompts(Protocol):
     """`text.prompt.PromptBuilder`: the model's template and tokenizer."""
 
     @property
+    def tool_format(self) -> ToolFormat: ...
+
+    @property
+    def several_calls(self) -> bool: ...
+
+    @property
     def variables(self) -> frozenset[str]: ...
 
     def compared(self, variable: str) -> frozenset[str]: ...
 
     def chat(
-        self, messages: list[dict[str, str]], *, variables: Mapping[str, object] = ...
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = ...,
+        variables: Mapping[str, object] = ...,
     ) -> list[int]: ...
+
+    def control(self, text: str) -> int | None: ...
 
     def thinking(self, prompt: list[int]) -> Thinking | None: ...
 
     def completion(self, text: str) -> list[int]: ...
+
+
+class Compiler(Protocol):
+    """`grammar.compiler.Compiler`."""
+
+    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> object: ...
 
 
 class Decoder(Protocol):
@@ -105,6 +125,7 @@ class Services:
     model: ServedModel
     prompts: Prompts
     decoder: Decoder
+    compiler: Compiler
     places: Places
     keys: Keys
     books: Books

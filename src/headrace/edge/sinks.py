@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.api.openai.answer import Answer, Choice
+from headrace.api.openai.answer import Call, Choice
 from headrace.edge.plan import Plan
+from headrace.edge.spoken import Spoken
 from headrace.edge.stream import EventStream
 from headrace.engine.output import Output, TokenLogprob
 
@@ -14,10 +15,11 @@ from headrace.engine.output import Output, TokenLogprob
 class StreamSink:
     """Writes each output of a choice as events; the stream starts when the first has a place."""
 
-    def __init__(self, stream: EventStream, answer: Answer) -> None:
+    def __init__(self, stream: EventStream, plan: Plan) -> None:
         self._stream = stream
-        self._answer = answer
-        self._opened: set[int] = set()
+        self._answer = plan.answer
+        self._new_spoken = plan.spoken
+        self._spoken: dict[int, Spoken] = {}
 
     async def placed(self) -> None:
         if not self._stream.started:
@@ -25,14 +27,18 @@ class StreamSink:
 
     async def deliver(self, index: int, output: Output) -> None:
         events = b""
-        if index not in self._opened:
-            self._opened.add(index)
+        if index not in self._spoken:
+            self._spoken[index] = self._new_spoken()
             events = self._answer.opening(index, output.prompt_logprobs)
         logprobs = text_logprobs(output)
-        if output.text or output.reasoning or logprobs:
-            events += self._answer.delta(index, output.text, logprobs, output.reasoning)
+        spoken = self._spoken[index]
+        said = spoken.take(output)
+        if said.content or said.calls or output.reasoning or logprobs:
+            events += self._answer.delta(
+                index, said.content, logprobs, output.reasoning, said.calls
+            )
         if output.finish is not None and output.finish.reason in ("stop", "length"):
-            events += self._answer.closing(index, output.finish.reason)
+            events += self._answer.closing(index, spoken.finish_reason(output.finish.reason))
         if events:
             await self._stream.write(events)
 
@@ -43,6 +49,8 @@ class WholeSink:
     def __init__(self, plan: Plan) -> None:
         count = len(plan.generations)
         self._plan = plan
+        self._spoken = [plan.spoken() for _ in range(count)]
+        self._calls: list[list[Call]] = [[] for _ in range(count)]
         self._texts: list[list[str]] = [[] for _ in range(count)]
         self._thoughts: list[list[str]] = [[] for _ in range(count)]
         self._logprobs: list[list[TokenLogprob] | None] = [None] * count
@@ -54,7 +62,12 @@ class WholeSink:
         """Nothing is sent before the end."""
 
     async def deliver(self, index: int, output: Output) -> None:
-        self._texts[index].append(output.text)
+        said = self._spoken[index].take(output)
+        self._texts[index].append(said.content)
+        for delta in said.calls:
+            if delta.id is not None and delta.name is not None:
+                self._calls[index].append(Call(delta.id, delta.name))
+            self._calls[index][-1].arguments.append(delta.arguments)
         self._thoughts[index].append(output.reasoning)
         logprobs = text_logprobs(output)
         if logprobs is not None:
@@ -63,7 +76,7 @@ class WholeSink:
             self._means[index].add(entry.logprob or 0.0)
         self._prompt_logprobs[index] = output.prompt_logprobs or self._prompt_logprobs[index]
         if output.finish is not None:
-            self._reasons[index] = output.finish.reason
+            self._reasons[index] = self._spoken[index].finish_reason(output.finish.reason)
 
     def choices(self) -> list[Choice]:
         """All of them or, where a prompt has more than are kept, those whose tokens, the one
@@ -87,6 +100,7 @@ class WholeSink:
             self._logprobs[index] if self._plan.logprobs else None,
             self._prompt_logprobs[index],
             "".join(self._thoughts[index]),
+            self._calls[index],
         )
 
 
@@ -111,4 +125,6 @@ def text_logprobs(output: Output) -> Sequence[TokenLogprob] | None:
     finish = output.finish
     if output.logprobs is None or finish is None or finish.reason != "stop":
         return output.logprobs
-    return output.logprobs if isinstance(finish.matched, str) else output.logprobs[:-1]
+    if isinstance(finish.matched, str) or (finish.matched is None and output.logprobs[-1].piece):
+        return output.logprobs  # a stop text, or a document that was complete
+    return output.logprobs[:-1]

@@ -121,7 +121,7 @@ class Engine:
             finish = _finish(request, Ending("error", error=refusal))
             self._outputs.append(Output(id=request.id, finish=finish))
             return
-        text = self._text_streams(request.stopping.stop, request.thinking)
+        text = self._text_streams(request.stopping.stop, request.thinking, request.controls)
         sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
         if request.sampling.prompt_logprobs:
             first = request.prompt[0]

@@ -62,7 +62,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
     cache runs out, a lower one gives way first. arrival: unix seconds. thinking: how thoughts
     are told apart from the answer; None if there are none. grammar: what all generated tokens
-    must follow, thoughts included; None for no constraint.
+    must follow, thoughts included; None for no constraint. controls: control tokens that are
+    text in this answer, with that text: what function calls are marked with.
     """
 
     id: str
@@ -75,3 +76,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     arrival: float = 0.0
     thinking: Thinking | None = None
     grammar: Grammar | None = None
+    controls: dict[int, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from typing import Protocol
 
@@ -43,9 +44,12 @@ class TextStream(Protocol):
 
 
 class TextStreams(Protocol):
-    """Makes a TextStream that ends at any of the stop texts, with thoughts set apart."""
+    """Makes a TextStream that ends at any of the stop texts, with thoughts set apart. controls:
+    control tokens that are text there."""
 
-    def __call__(self, stop: Items[str], thinking: Thinking | None) -> TextStream: ...
+    def __call__(
+        self, stop: Items[str], thinking: Thinking | None, controls: Mapping[int, str]
+    ) -> TextStream: ...
 
 
 class Sequence:

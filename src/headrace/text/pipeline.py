@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from headrace.text.reasoning import ReasoningSplitter, Thinking
@@ -23,7 +24,8 @@ class TextPipeline:
 
     Bytes of a character are held until it is complete; bytes that can't be UTF-8 become
     U+FFFD, as `bytes.decode(errors="replace")` of the whole would give. Control tokens add no
-    text. The first token's leading space is text: a generation continues its prompt.
+    text, unless they are markers that something looks for. The first token's leading space is
+    text: a generation continues its prompt.
 
     Thoughts are set apart and never searched for stops.
     """
@@ -31,12 +33,17 @@ class TextPipeline:
     __slots__ = ("_controls", "_decoder", "_matcher", "_pieces", "_splitter", "_thoughts")
 
     def __init__(
-        self, tokenizer: Pieces, stop: Iterable[str] = (), thinking: Thinking | None = None
+        self,
+        tokenizer: Pieces,
+        stop: Iterable[str] = (),
+        thinking: Thinking | None = None,
+        controls: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        """thinking: None for a text without thoughts. Raises ValueError for an empty stop."""
+        """thinking: None for a text without thoughts. controls: control tokens that do add text.
+        Raises ValueError for an empty stop."""
         self._pieces = tokenizer
         self._splitter = None if thinking is None else ReasoningSplitter(thinking)
-        self._controls = {} if thinking is None else thinking.controls
+        self._controls = {**controls, **({} if thinking is None else thinking.controls)}
         self._thoughts: list[str] = []
         self._decoder = _Utf8Decoder(errors="replace")
         self._matcher = StopMatcher(stop)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 from headrace.text.reasoning import MARKERS, Thinking
-from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message
+from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message, TemplateError
 from headrace.text.tokenizer import Tokenizer
+from headrace.text.tools.format import FORMATS, ToolFormat, format_of
+from headrace.text.tools.plain import in_words
 
 # A noncharacter (Unicode 23.7: for internal use, never in interchanged text). It breaks up the
 # texts of control tokens while a template is rendered and is gone before text is encoded.
@@ -22,21 +26,31 @@ class PromptBuilder:
     them; in the rendered prompt only unbroken ones, which the template wrote, become control
     tokens. A template that writes one around a user's words ("<|" + role + "|>") still does.
     U+FDD0 is removed from users' text. Safe to use from many threads.
+
+    tool_format: how the model writes calls, by its template's word or the operator's.
     """
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, template: ChatTemplate, tool_format: ToolFormat | None = None
+    ) -> None:
         self._tokenizer = tokenizer
         self._template = template
         self._markers = next((pair for pair in MARKERS if pair[1] in template.source), None)
+        self._knows_tools = "tools" in template.variables
+        self.tool_format = tool_format or format_of(template.source, knows_tools=self._knows_tools)
 
     @classmethod
-    def for_model(cls, tokenizer: Tokenizer, template: str | None) -> PromptBuilder:
-        """With the model's own template source, or plain turns if it has none.
+    def for_model(
+        cls, tokenizer: Tokenizer, template: str | None, tool_format: str | None = None
+    ) -> PromptBuilder:
+        """With the model's own template source, or plain turns if it has none. tool_format: a
+        name of `FORMATS`; None for the one that the template speaks of.
 
         Raises TemplateError if the source is no template.
         """
         special = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
-        return cls(tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special))
+        format = FORMATS[tool_format] if tool_format else None
+        return cls(tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special), format)
 
     def chat(
         self,
@@ -47,10 +61,17 @@ class PromptBuilder:
         variables: Mapping[str, object] = MappingProxyType({}),
     ) -> list[int]:
         """Prompt of a conversation, with a BOS where the model wants one. variables: what else
-        the template is to look up.
+        the template is to look up. Tools are described in words where the template knows of none.
 
         Raises TemplateError if the template refuses the messages.
         """
+        if not self._knows_tools:
+            messages = in_words(
+                messages, tools or (), self.tool_format, takes_system=self._takes_system
+            )
+            tools = None
+        elif self.tool_format.short_ids:
+            messages = [_with_short_ids(message) for message in messages]
         rendered = self._template.render(
             self._broken(messages),
             add_generation_prompt=add_generation_prompt,
@@ -68,6 +89,40 @@ class PromptBuilder:
         """The texts it compares a variable to (`ChatTemplate.compared`)."""
         return self._template.compared(variable)
 
+    @cached_property
+    def several_calls(self) -> bool:
+        """Whether the template takes an assistant's message with more than one call."""
+        calls = [
+            {"id": id, "type": "function", "function": {"name": "f", "arguments": {}}}
+            for id in ("aaaaaaaaa", "bbbbbbbbb")
+        ]
+        results = [
+            {"role": "tool", "name": "f", "content": "1", "tool_call_id": call["id"]}
+            for call in calls
+        ]
+        asked = {"role": "user", "content": "some text"}
+        called = {"role": "assistant", "content": "", "tool_calls": calls}
+        try:
+            self.chat([asked, called, *results])
+        except TemplateError:
+            return False
+        return True
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        text = "some text"
+        messages = [{"role": "system", "content": text}, {"role": "user", "content": "more"}]
+        try:
+            return text in self._template.render(messages)
+        except TemplateError:
+            return False
+
+    def control(self, text: str) -> int | None:
+        """The id of the control token that a text is the whole of, if it is one."""
+        found = self._tokenizer.controls.scan(text)
+        spans = [id for start, stop, id in found if (start, stop) == (0, len(text))]
+        return spans[0] if spans else None
+
     def thinking(self, prompt: Sequence[int]) -> Thinking | None:
         """How the answer to a prompt of `chat` tells its thoughts apart; None if the model's
         template knows of no thoughts."""
@@ -75,10 +130,7 @@ class PromptBuilder:
             return None
         opening, closing = self._markers
         controls = {
-            id: marker
-            for marker in self._markers
-            for start, stop, id in self._tokenizer.controls.scan(marker)
-            if (start, stop) == (0, len(marker))
+            id: marker for marker in self._markers if (id := self.control(marker)) is not None
         }
         # The marker and a line break or two, each of at most so many tokens.
         tail = prompt[-len(opening.encode()) - 4 :]
@@ -130,3 +182,19 @@ class PromptBuilder:
         first = _BREAK if self._tokenizer.controls.begins_within(core) else ""
         last = _BREAK if self._tokenizer.controls.ends_within(core) else ""
         return text.replace(core, f"{first}{core}{last}", 1) if first or last else text
+
+
+def _with_short_ids(message: Message) -> Message:
+    """The message with ids of calls that a template for nine letters and digits takes."""
+    changed = dict(message)
+    if "tool_call_id" in message:
+        changed["tool_call_id"] = _short_id(message["tool_call_id"])
+    if "tool_calls" in message:
+        changed["tool_calls"] = [
+            {**call, "id": _short_id(call["id"])} for call in message["tool_calls"]
+        ]
+    return changed
+
+
+def _short_id(id: str) -> str:
+    return hashlib.sha256(id.encode()).hexdigest()[:9]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
+from headrace.api.openai.response_format import Form
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -79,11 +80,6 @@ def test_values_out_of_range_or_type_are_refused(fields: dict[str, Any], param: 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"tools": []},
-        {"tools": {}},
-        {"tool_choice": "none"},
-        {"parallel_tool_calls": True},
-        {"response_format": {"type": "json_object"}},
         {"modalities": ["text", "audio"]},
         {"audio": {"voice": "alloy", "format": "wav"}},
         {"store": True},
@@ -165,11 +161,145 @@ def test_parts_that_are_not_text_are_refused(kind: str) -> None:
     assert "takes no" in error.message
 
 
-def test_tool_calls_in_a_message_are_refused_by_name() -> None:
-    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
-    error = refusal(chat, messages=[{"role": "assistant", "content": None, "tool_calls": calls}])
-    assert error.param == "messages[0].tool_calls"
-    assert "not supported" in error.message
+def test_calls_reach_the_template_with_their_arguments_as_objects() -> None:
+    calls = [{"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}]
+    said = {"role": "assistant", "tool_calls": calls}
+    parsed = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+    expected = {"role": "assistant", "content": "", "tool_calls": [parsed]}
+    for content in ({}, {"content": None}, {"content": ""}, {"content": []}):
+        assert chat(messages=[{**said, **content}]).conversation() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("calls", "param"),
+    [
+        ([{"id": "1", "type": "custom"}], "messages[0].tool_calls[0]"),
+        ([{"id": "", "function": {"name": "f", "arguments": ""}}], "messages[0].tool_calls[0].id"),
+        (
+            [{"id": "1", "function": {"name": "f", "arguments": "{"}}],
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        (
+            [{"id": "1", "function": {"name": "f", "arguments": "[]"}}],
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+        ([{"id": "1", "function": {"name": "f", "arguments": "{}"}}] * 2, "messages[0].tool_calls"),
+    ],
+)
+def test_faulty_calls_in_messages_are_named(calls: Any, param: str) -> None:
+    with pytest.raises(BodyError) as caught:
+        chat(messages=[{"role": "assistant", "content": "", "tool_calls": calls}]).conversation()
+    assert caught.value.param is not None
+    assert caught.value.param.startswith(param)
+
+
+def test_a_result_is_that_of_a_call_before_it() -> None:
+    result = {"role": "tool", "content": "x", "tool_call_id": "nope"}
+    with pytest.raises(BodyError) as caught:
+        chat(messages=[*HI, result]).conversation()
+    assert caught.value.param == "messages[1].tool_call_id"
+
+
+FUNCTION: Any = {"name": "get_temp", "parameters": {"type": "object"}}
+TOOL: Any = {"type": "function", "function": FUNCTION}
+
+
+def named(name: str) -> Any:
+    return {"type": "function", "function": {"name": name}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"response_format": "json"}, "response_format"),
+        ({"response_format": {}}, "response_format.type"),
+        ({"response_format": {"type": "json_schemaa"}}, "response_format.type"),
+        ({"response_format": {"type": "json_schema"}}, "response_format.json_schema"),
+        (
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "a b"}}},
+            "response_format.json_schema.name",
+        ),
+        ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
+        ({"guided_choice": []}, "guided_choice"),
+        ({"guided_regex": 1}, "guided_regex"),
+        ({"guided_json": "{"}, "guided_json"),
+        ({"guided_json": {}, "guided_regex": "a"}, "guided_regex"),
+        ({"guided_regex": "a", "response_format": {"type": "json_object"}}, "guided_regex"),
+        ({"structured_outputs": {}}, "structured_outputs"),
+        ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.choice"),
+        (
+            {"structured_outputs": {"whitespace_pattern": ""}},
+            "structured_outputs.whitespace_pattern",
+        ),
+        ({"tools": {}}, "tools"),
+        ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type"),
+        ({"tools": [{"type": "function", "function": {"name": "a.b"}}]}, "tools[0].function.name"),
+        ({"tools": [{"type": "function", "function": {"name": "a\n"}}]}, "tools[0].function.name"),
+        ({"tools": [TOOL, TOOL]}, "tools[1].function.name"),
+        (
+            {
+                "tools": [
+                    {"type": "function", "function": {"name": "a", "parameters": {"type": "dict"}}}
+                ]
+            },
+            "tools[0].function.parameters.type",
+        ),
+        ({"tools": [TOOL], "tool_choice": "sometimes"}, "tool_choice"),
+        ({"tools": [TOOL], "tool_choice": named("nope")}, "tool_choice.function.name"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": named("get_temp")}, "tool_choice"),
+        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
+        (
+            {
+                "tools": [TOOL],
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "allowed_tools": {"mode": "auto", "tools": [named("nope")]},
+                },
+            },
+            "tool_choice.allowed_tools.tools[0].function.name",
+        ),
+    ],
+)
+def test_faulty_forms_and_tools_are_named(fields: dict[str, Any], param: str) -> None:
+    with pytest.raises(BodyError) as caught:
+        request = chat(**fields)
+        _ = request.form, request.calls
+    assert caught.value.param == param
+
+
+def test_the_forms_of_an_answer() -> None:
+    schema = {"type": "object"}
+    named_schema = {"type": "json_schema", "json_schema": {"name": "t", "schema": schema}}
+    path = "response_format.json_schema.schema"
+    assert chat(response_format=named_schema).form == Form("schema", schema, path)
+    assert chat(response_format={"type": "text"}).form is None
+    object_form = chat(response_format={"type": "json_object"}).form
+    assert object_form == Form("object", None, "response_format")
+    assert completion(guided_json='{"type":"object"}').form == Form("schema", schema, "guided_json")
+    regex = completion(structured_outputs={"regex": "a+"}).form
+    assert regex == Form("regex", "a+", "structured_outputs.regex")
+
+
+def test_which_functions_may_be_called() -> None:
+    other = {"type": "function", "function": {"name": "other"}}
+    tools = [TOOL, other]
+
+    def calls(**fields: Any) -> tuple[list[int], bool, bool, bool]:
+        found = chat(tools=tools, **fields).calls
+        assert found is not None
+        return list(found.callable), found.must, found.several, found.named
+
+    allowed = {"mode": "required", "tools": [named("other")]}
+    assert calls() == ([0, 1], False, True, False)
+    assert calls(parallel_tool_calls=False) == ([0, 1], False, False, False)
+    assert calls(tool_choice="required") == ([0, 1], True, True, False)
+    assert calls(tool_choice=named("other")) == ([1], True, False, True)
+    choice = {"type": "allowed_tools", "allowed_tools": allowed}
+    assert calls(tool_choice=choice) == ([1], True, True, False)
+    assert chat(tools=tools, tool_choice="none").calls is None
+    assert chat(tools=[], tool_choice="auto").calls is None
+    assert chat(tool_choice="none").calls is None
 
 
 def test_an_answer_of_ours_may_be_sent_back_with_its_empty_fields() -> None:
@@ -184,16 +314,14 @@ def test_text_parts_are_joined_without_a_separator() -> None:
     assert message == {"role": "user", "content": "abcd"}
 
 
-def test_names_tool_ids_and_refusals_reach_the_template() -> None:
+def test_names_and_refusals_reach_the_template() -> None:
     messages = [
         {"role": "developer", "content": "brief", "name": "boss"},
         {"role": "assistant", "refusal": "no"},
-        {"role": "tool", "content": "42", "tool_call_id": "c1"},
     ]
     assert chat(messages=messages).conversation() == [
         {"role": "developer", "content": "brief", "name": "boss"},
         {"role": "assistant", "content": "no"},
-        {"role": "tool", "content": "42", "tool_call_id": "c1"},
     ]
 
 

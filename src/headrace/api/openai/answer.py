@@ -8,7 +8,7 @@ engine and writes one chunk per token of every stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import msgspec
@@ -34,10 +34,32 @@ class LogprobLike(Protocol):
     def top(self) -> Sequence[tuple[int, float, bytes]]: ...
 
 
+class CallDeltaLike(Protocol):
+    """More of a function call: its id and name with the first, arguments in pieces."""
+
+    @property
+    def index(self) -> int: ...
+    @property
+    def id(self) -> str | None: ...
+    @property
+    def name(self) -> str | None: ...
+    @property
+    def arguments(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function call. arguments: the pieces of its JSON text."""
+
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One finished choice of an answer that is not streamed. prompt_logprobs: of the prompt
-    that is echoed before its text. reasoning: the thoughts before it."""
+    that is echoed before its text. reasoning: the thoughts before it. calls: in it."""
 
     index: int
     text: str
@@ -45,6 +67,7 @@ class Choice:
     logprobs: Sequence[LogprobLike] | None = None
     prompt_logprobs: Sequence[LogprobLike] | None = None
     reasoning: str = ""
+    calls: Sequence[Call] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +97,9 @@ class Answer(Protocol):
         text: str,
         logprobs: Sequence[LogprobLike] | None,
         reasoning: str = "",
+        calls: Sequence[CallDeltaLike] = (),
     ) -> bytes:
-        """The event of more text, and of thoughts that come before it."""
+        """The event of more text, of thoughts that come before it, and of calls behind it."""
         ...
 
     def closing(self, index: int, finish_reason: str) -> bytes:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader
-from headrace.api.openai.messages import UNSUPPORTED_IN_MESSAGE, Message, template_message
+from headrace.api.openai.messages import (
+    UNSUPPORTED_IN_MESSAGE,
+    Message,
+    called_functions,
+    template_message,
+)
 from headrace.api.openai.parameters import (
     Count,
     GenerationParameters,
@@ -17,6 +22,8 @@ from headrace.api.openai.parameters import (
     read_request,
     unsupported,
 )
+from headrace.api.openai.response_format import Form, ResponseFormat, asked_form
+from headrace.api.openai.tools import Calls, ToolChoice, Tools, asked_calls
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -36,6 +43,10 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     chat_template_kwargs: (
         Annotated[dict[Text64, bool | int | float | Text512], Meta(max_length=16)] | None
     ) = None
+    response_format: ResponseFormat | None = None
+    tools: Tools | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
 
     @property
     def token_limit(self) -> int | None:
@@ -50,9 +61,21 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
         """None: no logprobs; else how many alternatives beside each token."""
         return (self.top_logprobs or 0) if self.logprobs else None
 
-    def conversation(self) -> list[dict[str, str]]:
-        """The messages as a template reads them. Raises BodyError for what is not text."""
-        return [template_message(m, f"messages[{i}]") for i, m in enumerate(self.messages)]
+    @property
+    def form(self) -> Form | None:
+        """Raises BodyError."""
+        return asked_form(self, self.response_format)
+
+    @property
+    def calls(self) -> Calls | None:
+        """Raises BodyError."""
+        return asked_calls(self.tools, self.tool_choice, self.parallel_tool_calls)
+
+    def conversation(self) -> list[dict[str, Any]]:
+        """The messages as a template reads them. Raises BodyError for what is not text, and for
+        calls and their results that do not belong together."""
+        names = called_functions(self.messages)
+        return [template_message(m, f"messages[{i}]", names) for i, m in enumerate(self.messages)]
 
 
 _reader = FieldReader(ChatRequest)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from headrace.api.openai.answer import (
+    CallDeltaLike,
     Choice,
     ChunkFrame,
     Head,
@@ -22,15 +23,20 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ChatAnswer:
-    """Implements `Answer`."""
+    """Implements `Answer`. may_call: there are functions that the answer may call, so it may
+    have no content."""
 
-    def __init__(self, head: Head, *, include_usage: bool, names: TokenNames) -> None:
+    def __init__(
+        self, head: Head, *, include_usage: bool, names: TokenNames, may_call: bool = False
+    ) -> None:
         self._head = head
         self._names = names
+        self._may_call = may_call
         self._frame = ChunkFrame(head, "chat.completion.chunk", include_usage=include_usage)
 
     def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
-        delta = b'{"role":"assistant","content":"","refusal":null}'
+        content = b"null" if self._may_call else b'""'
+        delta = b'{"role":"assistant","content":%b,"refusal":null}' % content
         return self._chunk(index, delta, b"null", b"null")
 
     def delta(
@@ -39,14 +45,18 @@ class ChatAnswer:
         text: str,
         logprobs: Sequence[LogprobLike] | None,
         reasoning: str = "",
+        calls: Sequence[CallDeltaLike] = (),
     ) -> bytes:
         found = b"null" if logprobs is None else _encode(self._logprobs(logprobs))
-        if not reasoning:
+        if not (reasoning or calls or self._may_call):
             delta = b'{"content":%b}' % _encode(text)
-        elif not text:
-            delta = b'{"reasoning_content":%b}' % _encode(reasoning)
         else:
-            delta = _encode({"reasoning_content": reasoning, "content": text})
+            fields = {
+                "reasoning_content": reasoning,
+                "content": text,
+                "tool_calls": [_call_delta(call) for call in calls],
+            }
+            delta = _encode({name: value for name, value in fields.items() if value})
         return self._chunk(index, delta, found, b"null")
 
     def closing(self, index: int, finish_reason: str) -> bytes:
@@ -81,9 +91,22 @@ class ChatAnswer:
         )
 
     def _choice(self, choice: Choice) -> dict[str, Any]:
-        message = {"role": "assistant", "content": choice.text, "refusal": None}
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": choice.text if choice.text or not choice.calls else None,
+            "refusal": None,
+        }
         if choice.reasoning:
             message["reasoning_content"] = choice.reasoning
+        if choice.calls:
+            message["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
+                }
+                for call in choice.calls
+            ]
         return {
             "index": choice.index,
             "message": message,
@@ -106,3 +129,11 @@ class ChatAnswer:
         """bytes is null for a token that stands for none."""
         text = printable(token, piece, self._names)
         return {"token": text, "logprob": finite(logprob), "bytes": list(piece) or None}
+
+
+def _call_delta(call: CallDeltaLike) -> dict[str, Any]:
+    """id, type and name come once, with the first delta of a call."""
+    if call.id is None:
+        return {"index": call.index, "function": {"arguments": call.arguments}}
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"index": call.index, "id": call.id, "type": "function", "function": function}

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from headrace.api.openai.answer import (
+    CallDeltaLike,
     Choice,
     ChunkFrame,
     Head,
@@ -62,8 +63,10 @@ class CompletionAnswer:
         text: str,
         logprobs: Sequence[LogprobLike] | None,
         reasoning: str = "",
+        calls: Sequence[CallDeltaLike] = (),
     ) -> bytes:
         assert not reasoning, "texts are continued, and thoughts are part of that"
+        assert not calls, "texts have no functions to call"
         found = b"null" if logprobs is None else _encode(self._logprobs(index, logprobs))
         return self._chunk(index, text, found, b"null")
 

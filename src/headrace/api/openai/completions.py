@@ -13,6 +13,7 @@ from headrace.api.openai.parameters import (
     check_parameters,
     read_request,
 )
+from headrace.api.openai.response_format import Form, asked_form
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -30,6 +31,11 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
     echo: bool = False
     best_of: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+
+    @property
+    def form(self) -> Form | None:
+        """Raises BodyError."""
+        return asked_form(self)
 
     @property
     def candidates(self) -> int:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader, T, split_fields
+from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -32,16 +33,12 @@ UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
     "functions": (),
     "modalities": ('["text"]',),
     "moderation": (),
-    "parallel_tool_calls": (),
     "prediction": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "response_format": ('{"type":"text"}',),
     "service_tier": ('"auto"', '"default"'),
     "store": ("false",),
     "suffix": (),
-    "tool_choice": (),
-    "tools": (),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -81,6 +78,11 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
     stop_token_ids: Annotated[list[TokenId], Meta(max_length=128)] = []
     min_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     ignore_eos: bool = False
+    guided_json: Schema | str | None = None
+    guided_regex: str | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: GrammarText | None = None
+    structured_outputs: StructuredOutputs | None = None
     user: str | None = None
     safety_identifier: Text64 | None = None
     prompt_cache_key: str | None = None

@@ -1,0 +1,102 @@
+"""What all of an answer must follow: its form, the calls in it, and thoughts before both."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from headrace.api.body import BodyError
+from headrace.api.openai.response_format import Form
+from headrace.api.openai.tools import NO_PARAMETERS, Calls
+from headrace.edge.services import Prompts
+from headrace.grammar import (
+    Grammar,
+    GrammarError,
+    choice,
+    gbnf,
+    json_object,
+    json_rule,
+    json_schema,
+    lark,
+    regex,
+)
+from headrace.text.reasoning import Thinking
+from headrace.text.tools.format import ToolFormat
+from headrace.text.tools.grammar import answer_behind_thoughts, calls_grammar
+
+T = TypeVar("T")
+
+_MAKERS: dict[str, Callable[[Any], Grammar]] = {
+    "object": lambda _: json_object(),
+    "schema": json_schema,
+    "regex": regex,
+    "choice": choice,
+    "grammar": lambda text: gbnf(text) if "::=" in text else lark(text),
+}
+
+
+def answer_grammar(
+    form: Form | None, calls: Calls | None, thinking: Thinking | None, prompts: Prompts
+) -> Grammar | None:
+    """None for free text. Raises BodyError naming the place in a schema that is refused."""
+    formed = None if form is None else naming(form.param, lambda: _MAKERS[form.kind](form.value))
+    if calls is None:
+        if formed is None or thinking is None:
+            return formed
+        return _joined(answer_behind_thoughts(thinking), formed)
+    answer = formed is not None and not calls.must
+    rules = calls_grammar(
+        _format(form, prompts.tool_format) if answer else prompts.tool_format,
+        _arguments(calls),
+        must=calls.must,
+        several=calls.several and prompts.several_calls,
+        control=prompts.control,
+        thinking=thinking,
+        answer=answer,
+    )
+    return _joined(rules, formed) if answer and formed is not None else Grammar(rules)
+
+
+def naming(param: str, make: Callable[[], T]) -> T:
+    """What is made of a field, whose name a refusal tells. Raises BodyError."""
+    try:
+        return make()
+    except GrammarError as error:
+        at = param + error.path.removeprefix("$")
+        raise BodyError(f"Invalid '{at}': {error.reason}", at) from None
+
+
+def _arguments(calls: Calls) -> dict[str, str]:
+    """By function that may be called, the rule of its arguments."""
+    rules: dict[str, str] = {}
+    for index in calls.callable:
+        function = calls.tools[index].function
+        schema = NO_PARAMETERS if function.parameters is None else function.parameters
+        rules[function.name] = naming(
+            f"tools[{index}].function.parameters",
+            lambda schema=schema: json_rule({"type": "object", **schema}, spaced=True),  # type: ignore[misc]
+        )
+    return rules
+
+
+def _format(form: Form | None, format: ToolFormat) -> ToolFormat:
+    """The format in a shape by which a call can't be taken for the document of a form. Raises
+    BodyError if there is none."""
+    assert form is not None
+    marked = tuple(shape for shape in format.shapes if shape.sure)
+    if not marked or form.kind not in ("object", "schema"):
+        what = "only JSON" if marked else "no form of an answer"
+        raise BodyError(
+            f"Invalid '{form.param}': beside 'tools' that may be called or not, this model takes "
+            f"{what}.",
+            form.param,
+        )
+    return replace(format, shapes=marked)
+
+
+def _joined(rules: str, answer: Grammar) -> Grammar:
+    """Rules that speak of `@answer`, with that."""
+    grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
+    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False))

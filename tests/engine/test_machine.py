@@ -270,19 +270,21 @@ class MachineWithoutCache(EngineMachine):
 
 
 quick = settings(
-    max_examples=25,
+    max_examples=20,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
+fewer = settings(quick, max_examples=10)
+"""For what differs from the first in one part."""
 TestEngine = EngineMachine.TestCase
 TestEngine.settings = quick
 TestGuessingEngine = GuessingMachine.TestCase
 TestGuessingEngine.settings = quick
 TestSynchronousEngine = SynchronousMachine.TestCase
-TestSynchronousEngine.settings = quick
+TestSynchronousEngine.settings = fewer
 TestEngineWithoutCache = MachineWithoutCache.TestCase
-TestEngineWithoutCache.settings = quick
+TestEngineWithoutCache.settings = fewer
 
 
 def small_pool(prompts: list[list[int]]) -> EngineStatus:

@@ -11,9 +11,9 @@ import string
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,11 @@ Model = Callable[[list[int]], Floats]
 
 def hashed(history: list[int]) -> Floats:
     """Logits that depend on every token before them, and on nothing else."""
-    seed = zlib.crc32(np.array(history, np.int32).tobytes())
+    return _drawn_by(zlib.crc32(np.array(history, np.int32).tobytes()))
+
+
+@lru_cache(1 << 15)  # engines are compared with the model alone, so mostly asked for again
+def _drawn_by(seed: int) -> Floats:
     return np.random.default_rng(seed).standard_normal(VOCAB).astype(np.float32) * 3
 
 
@@ -189,8 +193,11 @@ class FakeText:
     def piece(self, token_id: int) -> bytes:
         return b"" if token_id == EOS else chr(token_id).encode()
 
-    def __call__(self, stop: Sequence[str], thinking: Thinking | None) -> FakeTextStream:
+    def __call__(
+        self, stop: Sequence[str], thinking: Thinking | None, controls: Mapping[int, str]
+    ) -> FakeTextStream:
         assert thinking is None, "letters have no thoughts"
+        assert not controls, "nor are any of them controls"
         return FakeTextStream(stop)
 
 

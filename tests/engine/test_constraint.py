@@ -223,6 +223,27 @@ def test_choices_have_each_their_own_place() -> None:
     assert all(map(follows, texts))
 
 
+class Late(Form):
+    """Knows that nothing may follow only when it is asked for what may."""
+
+    exhausted = False
+
+    def mask(self, row: object, after: object = ()) -> None:
+        super().mask(row, after)
+        if self._place == len(self._form):
+            row[:] = 0
+
+
+def test_a_document_that_turns_out_to_be_complete_ends_there(synchronous: bool) -> None:
+    engine = fake_engine(
+        constraints=lambda grammar, ids: made(Late(grammar.text, ids)), synchronous=synchronous
+    )
+    answers = answer(engine, asked(grammar="{??}", ignore_eos=True), request("free"))
+    assert len(answers.text("r")) == 4
+    assert answers.finish("r") == Finish(reason="stop", prompt_tokens=3, completion_tokens=4)
+    assert answers.finish("free").reason == "length"
+
+
 # ---- compiling ----
 
 

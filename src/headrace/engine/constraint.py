@@ -42,7 +42,8 @@ class Constraint(Protocol):
         """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
 
         after: tokens to take for granted this once. Behind one that is not allowed, every token
-        is: nobody will draw there.
+        is: nobody will draw there. Nothing is left only where the document is complete and no
+        id ends the sequence, if `exhausted` could not tell before.
         """
         ...
 

@@ -221,9 +221,7 @@ class Engine:
             row.sequence for row in map(step.rows.__getitem__, result.broken) if not row.after
         ]
         self._fail(step, broken, "its logits are not finite")
-        for sequence, fault in step.lost.items():
-            if not sequence.ended:
-                self._end(sequence, Ending("error", error=fault))
+        self._end_unmasked(step)
         return self._take_tokens(result)
 
     def _fail(self, step: Step, faulty: list[Sequence], fault: str) -> None:
@@ -234,8 +232,18 @@ class Engine:
                 error = f"the model could not compute the next token: {fault}"
                 self._end(sequence, Ending("error", error=error))
 
+    def _end_unmasked(self, step: Step) -> None:
+        """End those whose next token can't be drawn by their grammar. Rows behind guesses come
+        again, as broken ones do."""
+        for index, fault in step.unmasked.items():
+            row = step.rows[index]
+            if not row.after and not row.sequence.ended:
+                ending = Ending("stop") if fault is None else Ending("error", error=fault)
+                self._end(row.sequence, ending)
+
     def _take_tokens(self, result: StepResult) -> list[Drawn]:
         taken: dict[Sequence, Drawn] = {}
+        unfit = result.broken | result.step.unmasked.keys()
         for row, wanted in enumerate(result.step.rows):
             sequence = wanted.sequence
             if sequence.ended:
@@ -247,7 +255,7 @@ class Engine:
             elif not wanted.after:
                 taken[sequence] = Drawn(sequence, before=sequence.generated)
                 self._take_drawn(taken[sequence], result.sampled, row)
-            elif list(wanted.after) == taken[sequence].tokens and row not in result.broken:
+            elif list(wanted.after) == taken[sequence].tokens and row not in unfit:
                 self._take_drawn(taken[sequence], result.sampled, row)
         self._settle_guesses(result.step, taken)
         for drawn in taken.values():

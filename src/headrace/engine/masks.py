@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from headrace.engine.constraint import Constraint
 from headrace.engine.row import Row
-from headrace.engine.sequence import Sequence
 from headrace.ops.backend import Masks
 
 log = structlog.get_logger(__name__)
@@ -25,9 +24,10 @@ class MaskTable:
     def __init__(self, vocab_size: int) -> None:
         self._allowed: Words = np.zeros((0, (vocab_size + 31) // 32), np.uint32)
 
-    def fill(self, rows: Items[Row]) -> tuple[Masks | None, dict[Sequence, str]]:
-        """Masks for the rows from which a sequence with a grammar draws; and sequences whose
-        grammar gave none, with what to tell the caller. They may draw anything: it won't count.
+    def fill(self, rows: Items[Row]) -> tuple[Masks | None, dict[int, str | None]]:
+        """Masks for the rows from which a sequence with a grammar draws; and those of them for
+        which there is none, with what to tell the caller, or None where the document turned out to
+        be complete. What is drawn there doesn't count.
 
         The masks hold until the next call.
         """
@@ -40,15 +40,17 @@ class MaskTable:
             return None, {}
         if len(ruled) > len(self._allowed):
             self._allowed = np.zeros((len(ruled), self._allowed.shape[1]), np.uint32)
-        faults = {}
-        for (_, row, constraint), words in zip(ruled, self._allowed, strict=False):
+        unmasked: dict[int, str | None] = {}
+        for (index, row, constraint), words in zip(ruled, self._allowed, strict=False):
             try:
-                _fill(words, row, constraint)
+                if _fill(words, row, constraint):
+                    continue
+                unmasked[index] = None
             except Exception as error:
-                words[:] = ~np.uint32(0)
-                faults[row.sequence] = fault_of(error)
+                unmasked[index] = fault_of(error)
+            words[:] = ~np.uint32(0)
         indices = np.array([index for index, _, _ in ruled], np.int32)
-        return Masks(indices, self._allowed[: len(ruled)]), faults
+        return Masks(indices, self._allowed[: len(ruled)]), unmasked
 
 
 def fault_of(error: Exception) -> str:
@@ -60,15 +62,17 @@ def fault_of(error: Exception) -> str:
     return f"the grammar can't be followed ({type(error).__name__})"
 
 
-def _fill(words: Words, row: Row, constraint: Constraint) -> None:
+def _fill(words: Words, row: Row, constraint: Constraint) -> bool:
+    """Whether there is a token to draw."""
     constraint.mask(words, row.after)
     if not words.any():
-        raise ValueError("it leaves no token")
+        return False
     sequence = row.sequence
     if sequence.generated + len(row.after) < sequence.request.stopping.min_tokens:
         others = words & ~_bits(sequence.ending_ids, len(words))
         if others.any():  # else the document has to end
             words[:] = others
+    return True
 
 
 def _bits(tokens: Iterable[int], words: int) -> Words:

@@ -12,7 +12,6 @@ from headrace.engine.draws import draws
 from headrace.engine.masks import MaskTable
 from headrace.engine.row import Row
 from headrace.engine.scheduler import Plan
-from headrace.engine.sequence import Sequence
 from headrace.ops.backend import Adjustments, Batch, Executable, NonFiniteLogits, Sampled, Sampling
 
 FORCED = 1e38
@@ -21,14 +20,14 @@ FORCED = 1e38
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A launched plan. rows: what each logits row is for. fault: why it did not start. lost:
-    sequences whose grammar failed, and how."""
+    """A launched plan. rows: what each logits row is for. fault: why it did not start.
+    unmasked: rows whose grammar leaves nothing to draw, and how it failed, if it did."""
 
     plan: Plan
     rows: list[Row]
     sampling: Sampling
     fault: Exception | None = None
-    lost: dict[Sequence, str] = field(default_factory=dict)
+    unmasked: dict[int, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,8 @@ class ModelRunner:
         except Exception as error:
             fault = error
         rows = rows_of(plan)
-        masks, lost = self._masks.fill(rows)
-        return Step(plan, rows, replace(sampling_of(rows), masks=masks), fault, lost)
+        masks, unmasked = self._masks.fill(rows)
+        return Step(plan, rows, replace(sampling_of(rows), masks=masks), fault, unmasked)
 
     def sample(self, step: Step) -> StepResult:
         """Wait for the step and draw its tokens. Raises what the executable raised."""

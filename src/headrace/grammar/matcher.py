@@ -28,8 +28,16 @@ class Matcher:
         vocab_size, which stands for the end of the document."""
         self._matcher = matcher
         self._end = vocab_size
-        self._endings = np.array(sorted(set(ending_ids)), dtype=np.uint32)
+        self._endings = frozenset(ending_ids)
         self._scratch = np.zeros(vocab_size // 32 + 1, dtype=np.uint32)
+        self._ending_words = np.array(sorted({i >> 5 for i in self._endings}), dtype=np.intp)
+        self._ending_bits = np.array(
+            [
+                sum(1 << (i & 31) for i in self._endings if i >> 5 == word)
+                for word in self._ending_words
+            ],
+            dtype=np.uint32,
+        )
         self._ended = False
         # What was forced before each token of the guess, and last what is forced behind it.
         self._guess: list[int] = []
@@ -97,7 +105,7 @@ class Matcher:
             return forced[0]
         row = np.zeros(self._scratch.size, dtype=np.uint32)
         self._fill(row)
-        row[self._endings >> 5] &= ~(np.uint32(1) << (self._endings & 31))
+        row[self._ending_words] &= ~self._ending_bits
         words = np.flatnonzero(row)
         if not words.size:
             return None
@@ -113,8 +121,7 @@ class Matcher:
         may_end = bool(scratch[word] & bit)
         if word < row.size:
             row[word] &= ~bit
-        words, bits = self._endings >> 5, np.uint32(1) << (self._endings & 31)
-        np.bitwise_and.at(row, words, ~bits)
+        row[self._ending_words] &= ~self._ending_bits
         if may_end:
             self._set_endings(row)
         elif not row.any():
@@ -123,7 +130,7 @@ class Matcher:
             self._set_endings(row)
 
     def _set_endings(self, row: NDArray[np.uint32]) -> None:
-        np.bitwise_or.at(row, self._endings >> 5, np.uint32(1) << (self._endings & 31))
+        row[self._ending_words] |= self._ending_bits
 
     def _walk(self, after: Items[int]) -> bool:
         """Go to the place behind these tokens, as far as they are allowed; whether all were."""

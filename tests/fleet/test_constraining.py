@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable
+
+import pytest
+
+from headrace.engine.constraint import Constraint
+from headrace.fleet.constraining import Constraining
+from headrace.grammar.grammar import Grammar
+from tests.engine.fakes import Form
+
+
+class Watched:
+    """A compiler that notes where it runs."""
+
+    def __init__(self) -> None:
+        self.threads: set[int] = set()
+        self.priorities: set[int] = set()
+
+    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint:
+        thread = threading.get_native_id()
+        self.threads.add(thread)
+        self.priorities.add(os.getpriority(os.PRIO_PROCESS, thread))
+        if not grammar.text:
+            raise ValueError("it is empty")
+        return Form(grammar.text, ending_ids)
+
+
+def test_grammars_are_compiled_on_threads_that_give_way() -> None:
+    compiler = Watched()
+    made = Constraining(compiler)(Grammar("ab"), frozenset({3})).result(10)
+    assert made.forced() == [ord("a"), ord("b")]
+    assert threading.get_native_id() not in compiler.threads
+    if sys.platform == "linux":
+        assert min(compiler.priorities) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_what_cannot_be_compiled_comes_out_where_it_is_asked_for() -> None:
+    with pytest.raises(ValueError, match="it is empty"):
+        Constraining(Watched())(Grammar(""), frozenset()).result(10)

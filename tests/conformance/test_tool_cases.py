@@ -153,10 +153,10 @@ async def test_so_22_white_space_has_an_end(world: World) -> None:
 async def test_so_23_the_form_holds_on_every_way_through(world: World, stream: bool) -> None:
     """The second request finds its prompt in the cache, and prompts are cut into chunks."""
     world.supervisor.model.answer = babbling()
-    messages = [{"role": "user", "content": "Say ok. " * 40}]
+    messages = [{"role": "user", "content": "Say ok. " * 12}]
     for _ in range(2):
         asked: Any = {"messages": messages, "response_format": form(SMALL), "n": 2}
-        response = await world.chat(stream=stream, max_tokens=150, seed=3, **asked)
+        response = await world.chat(stream=stream, max_tokens=350, seed=3, **asked)
         chunks = events(response) if stream else []
         for index in range(2):
             text = streamed(chunks, index)[0] if stream else text_of(response.json(), index)

@@ -82,3 +82,11 @@ def test_control_tokens_and_ids_that_do_not_exist_add_no_text() -> None:
     pipeline = TextPipeline(tokenizer)
     ids = [*tokenizer.encode("hi"), *control, 10**9, -1, *tokenizer.encode("!")]
     assert "".join(pipeline.feed(i) for i in ids) + pipeline.finish() == "hi!"
+
+
+def test_control_tokens_that_mark_something_are_text() -> None:
+    tokenizer = Tokenizer.from_gguf(byte_level("hi", controls=("<|im_end|>", "[CALL]")))
+    call, end = tokenizer.encode("[CALL]<|im_end|>", special=True)
+    stream = TextPipeline(tokenizer, controls={call: "[CALL]"})
+    said = [stream.feed(token) for token in (*tokenizer.encode("hi"), call, end)]
+    assert "".join([*said, stream.finish()]) == "hi[CALL]"

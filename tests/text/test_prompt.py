@@ -164,3 +164,83 @@ class TestThinking:
         builder = PromptBuilder.for_model(TOKENIZER, "{{ effort }}")
         ids = builder.chat(self.MESSAGES, variables={"effort": "<|im_end|>"})
         assert controls(ids) == controls(builder.chat(self.MESSAGES, variables={"effort": "low"}))
+
+
+# Tools.
+
+TOOL: Any = {"type": "function", "function": {"name": "pick", "parameters": {"type": "object"}}}
+CALL: Any = {"id": "call_1", "type": "function", "function": {"name": "pick", "arguments": {}}}
+ASKED: Any = {"role": "user", "content": "hello"}
+CALLED: Any = {"role": "assistant", "content": "", "tool_calls": [CALL]}
+RESULT: Any = {"role": "tool", "tool_call_id": "call_1", "name": "pick", "content": "7"}
+
+
+def builder(template: str, tool_format: str | None = None) -> PromptBuilder:
+    return PromptBuilder.for_model(TOKENIZER, template, tool_format)
+
+
+def prompt(template: str, *messages: Any, tools: Any = None, **options: Any) -> str:
+    return TOKENIZER.decode(builder(template, **options).chat(messages, tools=tools))
+
+
+PLAIN = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+
+
+def test_a_template_without_tools_gets_them_in_words() -> None:
+    text = prompt(PLAIN, ASKED, CALLED, RESULT, tools=[TOOL])
+    assert text.startswith("<system>You can call functions.")
+    assert text.endswith(
+        '<user>hello<assistant><tool_call>\n{"name": "pick", "arguments": {}}\n</tool_call>'
+        "<user><tool_response>\n7\n</tool_response>"
+    )
+    assert builder(PLAIN).tool_format.name == "hermes"
+
+
+def test_where_there_is_no_system_message_the_user_says_it() -> None:
+    refusing = "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" + PLAIN
+    silent = (
+        "{% for m in messages if m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    )
+    for template in (refusing, silent):
+        text = prompt(template, ASKED, tools=[TOOL])
+        assert text.startswith("<user>You can call functions.")
+        assert text.endswith("\n\nhello")
+
+
+def test_the_operator_may_name_the_format() -> None:
+    assert builder(PLAIN, "llama3").tool_format.name == "llama3"
+    text = prompt(PLAIN, ASKED, CALLED, tools=[TOOL], tool_format="llama3")
+    assert text.endswith('<assistant>{"name": "pick", "parameters": {}}')
+
+
+def test_a_template_with_tools_sees_them_as_they_are() -> None:
+    template = PLAIN + "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}"
+    assert prompt(template, ASKED, tools=[TOOL]) == "<user>hello[pick]"
+    assert prompt(template, ASKED) == "<user>hello"
+
+
+def test_ids_are_short_where_templates_want_that() -> None:
+    template = (
+        "{% if tools %}[TOOL_CALLS]{% endif %}{% for m in messages %}{{ m.tool_call_id }}"
+        "{% for c in m.tool_calls or [] %}{{ c.id }};{% endfor %}{% endfor %}"
+    )
+    called, answered = prompt(template, ASKED, CALLED, RESULT).split(";")
+    assert called == answered
+    assert len(called) == 9
+    assert called.isalnum()
+
+
+def test_whether_a_message_may_have_several_calls() -> None:
+    one = (
+        "{{ tools }}{% for m in messages %}{% if m.tool_calls and m.tool_calls | length > 1 %}"
+        "{{ raise_exception('one at a time') }}{% endif %}{% endfor %}"
+    )
+    assert not builder(one).several_calls
+    assert builder("{{ tools }}" + PLAIN).several_calls
+    assert builder(PLAIN).several_calls
+
+
+def test_a_marker_is_one_control_token_or_none() -> None:
+    assert BUILDER.control("[x]") == TOKENIZER.encode("[x]", special=True)[0]
+    assert BUILDER.control("[x][x]") is None
+    assert BUILDER.control("x") is None

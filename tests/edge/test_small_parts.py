@@ -143,11 +143,19 @@ async def test_a_slow_reader_makes_only_its_own_writer_wait() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "matched", "kept"),
-    [("stop", None, 1), ("stop", 7, 1), ("stop", "END", 2), ("length", None, 2)],
+    ("reason", "matched", "last", "kept"),
+    [
+        ("stop", None, b"", 1),
+        ("stop", None, b"}", 2),  # a document that was complete
+        ("stop", 7, b"a", 1),
+        ("stop", "END", b"a", 2),
+        ("length", None, b"a", 2),
+    ],
 )
-def test_a_token_that_is_no_text_has_no_logprob(reason: Any, matched: Any, kept: int) -> None:
-    entries = [TokenLogprob(token=i, logprob=-1.0, piece=b"a", top=[]) for i in range(2)]
+def test_a_token_that_is_no_text_has_no_logprob(
+    reason: Any, matched: Any, last: bytes, kept: int
+) -> None:
+    entries = [TokenLogprob(i, -1.0, piece, []) for i, piece in enumerate((b"a", last))]
     finish = Finish(reason=reason, prompt_tokens=1, completion_tokens=2, matched=matched)
     found = text_logprobs(Output(id="r", logprobs=entries, finish=finish))
     assert found is not None

@@ -150,6 +150,17 @@ async def test_a_limit_within_a_call_delivers_it_as_it_is(world: World, stream: 
 
 
 @BOTH
+@pytest.mark.parametrize("limit", [5, 20])
+async def test_markup_of_a_call_that_must_be_is_no_content(
+    world: World, stream: bool, limit: int
+) -> None:
+    world.say(CALL)
+    content, calls, reason = await ask(world, stream, tool_choice="required", max_tokens=limit)
+    assert not content
+    assert (calls, reason) == ([], "length")
+
+
+@BOTH
 async def test_a_stop_within_a_call_ends_it(world: World, stream: bool) -> None:
     world.say(CALL)
     found = await ask(world, stream, stop=["lm"])

@@ -156,7 +156,7 @@ class Planner:
             return Spoken(None)
         names = [calls.tools[index].function.name for index in calls.callable]
         parser = CallParser(self._prompts.tool_format, names, _call_id)
-        return Spoken(parser, named=calls.named)
+        return Spoken(parser, must=calls.must, named=calls.named)
 
     async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
         self._check_model(request.model)

@@ -7,11 +7,15 @@ from headrace.text.tools.parser import CallParser, Parsed
 
 
 class Spoken:
-    """Tells calls from content as outputs come. parser: None where there are no calls. named:
-    the caller chose the function, which OpenAI answers as any other text that ended."""
+    """Tells calls from content as outputs come. parser: None where there are no calls. must: the
+    answer is calls, and what is none is the beginning of one that was cut off. named: the caller
+    chose the function, which OpenAI answers as any other text that ended."""
 
-    def __init__(self, parser: CallParser | None, *, named: bool = False) -> None:
+    def __init__(
+        self, parser: CallParser | None, *, must: bool = False, named: bool = False
+    ) -> None:
         self._parser = parser
+        self._must = must
         self._named = named
 
     def take(self, output: Output) -> Parsed:
@@ -21,6 +25,8 @@ class Spoken:
         parsed = self._parser.feed(output.text)
         if output.finish is not None:
             parsed.add(self._parser.finish())
+        if self._must:
+            parsed.content = ""
         return parsed
 
     def finish_reason(self, reason: str) -> str:

@@ -71,13 +71,13 @@ def test_a_list_of_calls() -> None:
     "text",
     [
         "plain",
-        "<tool_call>",
+        "<tool_call",
         '<tool_call>{"name": "nope", "arguments": {}}</tool_call>',
         '<tool_call>{"name": "get_temp_nowhere", "arguments": {}}</tool_call>',
         '{"name": "Bob", "arguments": {}}',
         'as in {"name": "note", "arguments": {}}',
         '{"name": "note", "arguments": []}',
-        '<tool_call>\n{"name": "note", "argu',
+        '{"name": "note", "argu',
         "a < b and {c}   \n",
         " " * 40,
     ],
@@ -99,6 +99,7 @@ def test_other_shapes_are_understood_at_the_beginning_of_a_line() -> None:
 def test_a_call_that_is_cut_off_is_delivered_as_it_is() -> None:
     text = '<tool_call>\n{"name": "note", "arguments": {"t": "ab\\'
     assert parse("hermes", [text]) == ("", [(0, "id0", "note", '{"t": "ab\\')])
+    assert parse("hermes", ['Hm\n<tool_call>\n{"name": "no']) == ("Hm", [])  # whose, nobody knows
     whole = '<tool_call>\n{"name": "note", "arguments": {}}\n</tool'
     assert parse("hermes", [whole]) == ("", [(0, "id0", "note", "{}")])
 

@@ -120,8 +120,12 @@ class CallParser:
         return parsed
 
     def finish(self) -> Parsed:
-        """The end: what was held back is content, unless it only ended a call."""
+        """The end: what was held back is content, unless it ended a call, or surely began one
+        that never came to its name."""
         parsed = Parsed()
+        begun = self._held.lstrip() if self._place is _Place.TEXT else ""
+        if any(shape.sure and begun.startswith(shape.opening) for shape, _ in self._heads):
+            self._held = ""
         self._advance(parsed, last=True)
         return parsed
 

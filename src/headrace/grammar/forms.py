@@ -32,7 +32,8 @@ def json_rule(schema: object, *, spaced: bool = False) -> str:
     }
     checked = check_schema(schema)
     form = checked if isinstance(checked, dict) else {}
-    return "%json " + json.dumps({"x-guidance": options, **form}, ensure_ascii=False)
+    # Options come last: they are swapped out, and the order of keys is the order of properties.
+    return "%json " + json.dumps({**form, "x-guidance": options}, ensure_ascii=False)
 
 
 def json_object() -> Grammar:

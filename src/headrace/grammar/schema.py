@@ -107,7 +107,7 @@ class _Check:
         self._base = ""
         self._identified = False  # some subschema has another base for its references
         if isinstance(root, dict):
-            self._draft = _draft(root.get("$schema"), "$")
+            self._draft = _draft(root.get("$schema"), "$.$schema")
             base = root.get("$id", "")
             self._base = base.removesuffix("#") if isinstance(base, str) else ""
 

@@ -1,0 +1,432 @@
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.grammar.errors import GrammarError
+from headrace.grammar.forms import json_object, json_schema
+from headrace.grammar.schema import MAX_BYTES, MAX_DEPTH, MAX_PROPERTIES, check_schema
+from tests.grammar.following import accepts, matcher, walk
+
+
+def compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def takes(schema: object, value: object) -> bool:
+    return accepts(json_schema(schema), compact(value))
+
+
+@pytest.mark.parametrize(
+    ("schema", "path"),
+    [
+        ({"type": "object", "properties": {"k": {"pattern": "^(ab$"}}}, "$.properties.k.pattern"),
+        ({"properties": {"v": {"$ref": "other.json#/$defs/v"}}}, "$.properties.v.$ref"),
+        ({"properties": {"v": {"$ref": "#/$defs/v"}}}, "$.properties.v.$ref"),
+        ({"items": {"nullable": True}}, "$.items.nullable"),
+        ({"anyOf": [True, {"requried": []}]}, "$.anyOf[1].requried"),
+        ({"uniqueItems": True}, "$.uniqueItems"),
+        ({"contains": {"type": "null"}}, "$.contains"),
+        ({"not": {"minimum": 1}}, "$.not"),
+        ({"if": {"minimum": 1}, "then": False}, "$.if"),
+        ({"format": "regex"}, "$.format"),
+        ({"minimum": 2**53 + 1}, "$.minimum"),
+        ({"minimum": True}, "$.minimum"),
+        ({"const": 2**63 + 1}, "$.const"),
+        ({"enum": []}, "$.enum"),
+        ({"enum": ["\0"]}, "$.enum"),
+        ({"type": "strnig"}, "$.type"),
+        ({"minLength": 10**9}, "$.minLength"),
+        ({"maxItems": 10**9}, "$.maxItems"),
+        ({"minItems": -1}, "$.minItems"),
+        ({"minProperties": 2}, "$.minProperties"),
+        ({"multipleOf": 0}, "$.multipleOf"),
+        ({"$schema": "http://example.com/mine"}, "$.$schema"),
+        ({"$dynamicRef": "#a"}, "$.$dynamicRef"),
+        ({"properties": {"a b": 3}}, '$.properties["a b"]'),
+        ({"properties": {f"k{i}": True for i in range(MAX_PROPERTIES + 1)}}, "$.properties"),
+        (False, "$"),
+        ([], "$"),
+        ({"title": "\ud800"}, "$"),
+        ({"title": "x" * MAX_BYTES}, "$"),
+        ({"minimum": float("inf")}, "$"),
+    ],
+)
+def test_what_cannot_be_enforced_is_refused_where_it_stands(schema: Any, path: str) -> None:
+    with pytest.raises(GrammarError) as refused:
+        check_schema(schema)
+    assert refused.value.path == path
+    assert refused.value.reason
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"const": 1}]}}},
+        {"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]},
+        {"type": "array", "items": {"$ref": "#"}, "minItems": 1},
+        {
+            "$ref": "#/$defs/a",
+            "$defs": {
+                "a": {
+                    "type": "object",
+                    "allOf": [{"properties": {"c": {"$ref": "#/$defs/a"}}}, {"required": ["c"]}],
+                }
+            },
+        },
+    ],
+)
+def test_what_needs_itself_is_refused(schema: Any) -> None:
+    with pytest.raises(GrammarError):
+        check_schema(schema)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 3, "maximum": 2},
+        {"type": "string", "minLength": 3, "maxLength": 2},
+        {"type": "string", "pattern": "^a$", "minLength": 2},
+        {"allOf": [{"type": "string"}, {"type": "null"}]},
+        {"type": "object", "properties": {"a": False}, "required": ["a"]},
+        {"type": "string", "enum": [1, 2]},
+        {"type": "object", "patternProperties": {"a": {"type": "null"}, "b": {"type": "string"}}},
+    ],
+)
+def test_what_is_empty_or_ambiguous_does_not_compile(schema: Any) -> None:
+    with pytest.raises(GrammarError):
+        matcher(json_schema(schema))
+
+
+def test_an_optional_part_that_needs_itself_never_comes() -> None:
+    endless = {"type": "object", "properties": {"n": {"$ref": "#/$defs/e"}}, "required": ["n"]}
+    schema = {"type": "object", "properties": {"e": {"$ref": "#/$defs/e"}}, "$defs": {"e": endless}}
+    assert takes(schema, {})
+    assert not takes(schema, {"e": {}})
+
+
+@pytest.mark.parametrize(
+    ("branches", "apart"),
+    [
+        ([{"type": "integer"}, {"type": "string"}], True),
+        ([{"type": "integer"}, {"type": "number"}], False),
+        ([{"const": 1}, {"const": True}], True),
+        ([{"const": 1}, {"const": 1.0}], False),
+        ([{"type": "integer", "maximum": 3}, {"type": "number", "exclusiveMinimum": 3}], True),
+        ([{"maximum": 3}, {"minimum": 4}], False),
+        ([{"required": ["a"]}, {"required": ["b"]}], True),
+        ([{"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": 2}}}], False),
+    ],
+)
+def test_one_of_is_taken_where_branches_exclude_each_other(branches: Any, apart: bool) -> None:
+    schema = {"oneOf": branches}
+    if not apart:
+        with pytest.raises(GrammarError):
+            check_schema(schema)
+        return
+    for value in (1, 3, 4, 2.5, "x", True, {"a": 1}, {"a": 1, "b": 2}, {"b": 1}, {}):
+        assert takes(schema, value) == jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+def test_tagged_unions_by_reference() -> None:
+    def kind(name: str, of: object) -> dict[str, Any]:
+        properties = {"kind": {"const": name}, "of": of}
+        return {"type": "object", "properties": properties, "required": ["kind", "of"]}
+
+    schema = {
+        "oneOf": [{"$ref": "#/$defs/leaf"}, {"$ref": "#/$defs/node"}],
+        "discriminator": {"propertyName": "kind"},
+        "$defs": {
+            "leaf": kind("leaf", {"type": "integer"}),
+            "node": kind("node", {"type": "array", "items": {"$ref": "#"}}),
+        },
+    }
+    assert takes(schema, {"kind": "node", "of": [{"kind": "leaf", "of": 3}]})
+    assert not takes(schema, {"kind": "leaf", "of": []})
+
+
+def test_a_key_has_no_second_spelling() -> None:
+    grammar = json_schema({"properties": {"a": {"const": 1}}, "type": "object"})
+    assert accepts(grammar, '{"a":1,"b":2}')
+    assert not accepts(grammar, '{"a":1,"\\u0061":2}')
+    assert not accepts(grammar, '{"b":2,"a":3}')
+
+
+def test_keys_come_in_the_order_of_the_schema() -> None:
+    schema = {"type": "object", "properties": {"b": True, "a": True}, "required": ["a", "b"]}
+    assert takes(schema, {"b": 1, "a": 2})
+    assert not takes(schema, {"a": 2, "b": 1})
+    assert takes({"allOf": [schema], "properties": {"c": True}}, {"b": 1, "a": 2, "c": 3})
+
+
+def test_there_is_no_white_space_but_what_is_asked_for() -> None:
+    schema = {"type": "object", "properties": {"a": {"items": {"type": "integer"}}}}
+    assert accepts(json_schema(schema), '{"a":[1,2],"b":3}')
+    assert not accepts(json_schema(schema), '{"a": [1,2]}')
+    assert accepts(json_schema(schema, spaced=True), '{"a": [1, 2], "b": 3}')
+    assert not accepts(json_schema(schema, spaced=True), '{"a":[1, 2]}')
+    assert not accepts(json_object(), " {}")
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "others"),
+    [
+        ("date", ["2024-02-29", "2000-02-29"], ["2023-02-29", "1900-02-29", "2023-04-31"]),
+        ("time", ["23:59:59Z", "00:00:00.5+01:00"], ["24:00:00Z", "12:00:60Z", "12:00:00"]),
+        ("date-time", ["2024-02-29T12:00:00Z"], ["2024-02-29 12:00:00Z", "2024-02-30T12:00:00Z"]),
+        ("duration", ["P1Y2M3D", "PT4H", "P2W"], ["P", "P1D2M", "PT"]),
+        ("email", ["a.b@example.com"], ["a", "a..b@c.de", "@c.de"]),
+        ("ipv4", ["127.0.0.1"], ["127.0.0.256", "127.0.0.01"]),
+        ("ipv6", ["::", "::1", "1::", "1:2:3:4:5:6:7:8", "1::8"], ["1::2::3", "12345::", ":1"]),
+        ("uuid", ["2eb8aa08-aa98-11ea-b4aa-73b441d16380"], ["2eb8aa08"]),
+        ("uri", ["https://a.example/b?c#d", "urn:a:b"], ["//a/b", "a b:", "http:// x"]),
+        ("byte", ["", "YQ==", "YWI="], ["YQ", "Y=="]),
+    ],
+)
+def test_formats(name: str, texts: list[str], others: list[str]) -> None:
+    schema = {"type": "string", "format": name}
+    assert all(takes(schema, text) for text in texts)
+    assert not any(takes(schema, text) for text in others)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "dependentRequired": {"a": ["b"]}},
+        {"type": "object", "dependentSchemas": {"a": {"properties": {"b": {"const": 1}}}}},
+        {"type": "object", "dependencies": {"a": ["b"], "b": {"required": ["c"]}}},
+        {"type": "object", "propertyNames": {"maxLength": 1}, "required": ["a"]},
+        {"type": "object", "propertyNames": {"pattern": "^[ab]$"}},
+        {"type": "object", "propertyNames": {"enum": ["a", "c"]}},
+        {"type": "object", "properties": {"a": True}, "unevaluatedProperties": False},
+        {"not": {"required": ["a"]}},
+        {"not": {"type": ["string", "object"]}},
+        {"if": True, "then": {"required": ["b"]}, "else": False},
+        {"type": "object", "minProperties": 1},
+        {"type": "object", "properties": {"a": {}}, "required": ["a"], "minProperties": 2},
+        {"type": "object", "maxProperties": 2},
+        {"prefixItems": [{"const": 1}], "items": False},
+        {"contains": True, "minContains": 2},
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"},
+    ],
+)
+def test_rewritten_words_mean_the_same(schema: Any) -> None:
+    try:
+        grammar = json_schema(schema)
+        matcher(grammar)
+    except GrammarError:
+        pytest.fail("refused")
+    validator = jsonschema.Draft202012Validator(schema)
+    values: list[object] = [1, "x", None, [], [1], [1, 2], ["x"]]
+    for size in range(4):
+        for names in itertools.combinations("abc", size):
+            values += [dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
+    values.append({"long": 1})
+    for value in values:
+        orders = [value]
+        if isinstance(value, dict):
+            orders = [dict(order) for order in itertools.permutations(value.items())]
+        taken = any(accepts(grammar, compact(order)) for order in orders)
+        if "dependencies" in schema:
+            validator = jsonschema.Draft7Validator(schema)
+        assert taken == validator.is_valid(value), value
+
+
+def test_drafts_differ() -> None:
+    seven = {"$schema": "http://json-schema.org/draft-07/schema#"}
+    pair = {"items": [{"const": 1}], "additionalItems": False}
+    assert takes({**seven, **pair}, [1])
+    assert not takes({**seven, **pair}, [1, 2])
+    with pytest.raises(GrammarError):
+        check_schema({**seven, "$ref": "#/definitions/a", "maxItems": 1, "definitions": {"a": {}}})
+    with pytest.raises(GrammarError):
+        check_schema({"properties": {"a": seven}})
+
+
+def test_references_are_pointers_with_their_escapes() -> None:
+    definitions = {"a/b": {"const": 1}, "c~d": {"const": 2}, "e%f": {"const": 3}}
+    for pointer, value in (("a~1b", 1), ("c~0d", 2), ("e%25f", 3)):
+        assert takes({"$ref": f"#/$defs/{pointer}", "$defs": definitions}, value)
+    assert takes({"$id": "http://x.example/s", "items": {"$ref": "http://x.example/s#"}}, [[]])
+
+
+def _deep(levels: int) -> Any:
+    schema: Any = {"type": "integer"}
+    for _ in range(levels):
+        schema = {"type": "array", "items": schema}
+    return schema
+
+
+def _chain(kind: str, length: int) -> Any:
+    definitions: dict[str, Any] = {"d0": {"type": "integer"}}
+    for i in range(1, length):
+        before = {"$ref": f"#/$defs/d{i - 1}"}
+        definitions[f"d{i}"] = {
+            "properties": {"type": "object", "properties": {"a": before, "b": before}},
+            "anyOf": {"anyOf": [before, before]},
+            "allOf": {"allOf": [before, before]},
+            "oneOf": {"oneOf": [before, before]},
+        }[kind]
+    return {"$ref": f"#/$defs/d{length - 1}", "$defs": definitions}
+
+
+HOSTILE = {
+    "deep": _deep(MAX_DEPTH + 1),
+    "deeper": _deep(900),
+    "wide": {"anyOf": [{"const": i} for i in range(10_000)]},
+    "pattern": {"pattern": "^" + "(" * 20_000 + "a" + ")" * 20_000 + "$"},
+    "repeats": {"pattern": "^((a{1000}){1000}){1000}$"},
+    "length": {"minLength": 2**40},
+    "items": {"maxItems": 2**40},
+    "oneOf": _chain("oneOf", 30),
+    "product": {
+        "allOf": [
+            {"anyOf": [{"properties": {f"p{i}{j}": True}, "required": [f"p{i}{j}"]} for j in "ab"]}
+            for i in range(14)
+        ]
+    },
+    "names": {"properties": {f"k{i}": {"type": "string"} for i in range(5_000)}},
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_schemas_are_refused(name: str) -> None:
+    with pytest.raises(GrammarError):
+        matcher(json_schema(HOSTILE[name]))
+
+
+def test_references_that_double_are_looked_at_once() -> None:
+    assert takes(_chain("allOf", 40), 3)
+    assert takes(_chain("anyOf", 40), 3)
+
+
+@pytest.mark.parametrize("length", [60, 900])
+def test_long_chains_of_references_need_no_more_stack_than_there_is(length: int) -> None:
+    assert takes(_chain("properties", length), {"a": {"b": {"a": {}}}})
+
+
+# --- against an independent validator
+
+_LEAVES = st.one_of(
+    st.sampled_from(
+        [
+            {"type": "string"},
+            {"type": "null"},
+            {"type": "boolean"},
+            {"enum": ["red", 'qu"ote', 3, None]},
+            {"type": "string", "pattern": "^[a-c]{1,3}$"},
+            {"type": "string", "minLength": 1, "maxLength": 3},
+            {"type": "number", "exclusiveMinimum": -1.5, "maximum": 2.25},
+            {"type": "integer", "multipleOf": 3, "minimum": -10},
+        ]
+    ),
+    st.tuples(st.integers(-1000, 1000), st.integers(0, 1000)).map(
+        lambda two: {"type": "integer", "minimum": two[0], "maximum": two[0] + two[1]}
+    ),
+)
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda properties, required, rest: {
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in properties if name in required],
+            **({"additionalProperties": rest} if rest is not None else {}),
+        },
+        st.dictionaries(st.sampled_from(["a", "b", "c"]), inner, max_size=3),
+        st.sets(st.sampled_from(["a", "b", "c"])),
+        st.one_of(st.none(), st.just(False), inner),
+    )
+
+
+def _arrays(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.builds(
+        lambda items, prefix, least, more: {
+            "type": "array",
+            "prefixItems": prefix,
+            "items": items,
+            "minItems": least,
+            "maxItems": least + more,
+        },
+        inner,
+        st.lists(inner, max_size=2),
+        st.integers(0, 2),
+        st.integers(0, 2),
+    )
+
+
+SCHEMAS = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        _objects(inner),
+        _arrays(inner),
+        st.lists(inner, min_size=1, max_size=2).map(lambda branches: {"anyOf": branches}),
+        st.tuples(_objects(inner), _objects(inner)).map(lambda two: {"allOf": list(two)}),
+    ),
+    max_leaves=6,
+)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-1100, 1100),
+        st.sampled_from([0.5, -1.5, 2.25, 2.5]),
+        st.text('abcd"', max_size=4),
+        st.sampled_from(["red", 'qu"ote', "abc"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from(["a", "b", "c", "d"]), inner, max_size=4),
+    ),
+    max_leaves=6,
+)
+
+
+def _compiled(schema: object) -> Any:
+    try:
+        grammar = json_schema(schema)
+        matcher(grammar)
+    except GrammarError:
+        return None
+    return grammar
+
+
+@settings(max_examples=200)
+@given(SCHEMAS, st.integers(0, 2**32))
+def test_what_is_written_validates(schema: Any, seed: int) -> None:
+    grammar = _compiled(schema)
+    if grammar is not None and (written := walk(grammar, seed)) is not None:
+        jsonschema.Draft202012Validator(schema).validate(json.loads(written))
+
+
+@settings(max_examples=200)
+@given(SCHEMAS, VALUES)
+def test_what_validates_can_be_written_and_nothing_else(schema: Any, value: Any) -> None:
+    grammar = _compiled(schema)
+    valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+    if grammar is None:
+        return
+    texts = _spellings(value)
+    assert any(accepts(grammar, text) for text in texts) == valid
+
+
+def _spellings(value: object) -> list[str]:
+    """With the keys of objects in every order."""
+    if isinstance(value, list):
+        parts = itertools.product(*map(_spellings, value))
+        return [f"[{','.join(some)}]" for some in itertools.islice(parts, 200)]
+    if isinstance(value, dict):
+        members = [[f"{compact(k)}:{text}" for text in _spellings(v)] for k, v in value.items()]
+        orders = itertools.permutations(members)
+        chosen = (some for order in orders for some in itertools.product(*order))
+        return [f"{{{','.join(some)}}}" for some in itertools.islice(chosen, 500)]
+    return [compact(value)]

@@ -6,6 +6,7 @@ import random
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.grammar.compiler import Compiler
 from headrace.grammar.grammar import Grammar
@@ -28,20 +29,27 @@ def matcher(grammar: Grammar) -> Matcher:
     return compiler().compile(grammar, sorted(tokenizer().eos_ids))
 
 
-def allowed(matcher: Matcher, vocab_size: int, after: tuple[int, ...] = ()) -> set[int]:
+def mask(matcher: Matcher, vocab_size: int, after: tuple[int, ...] = ()) -> NDArray[np.uint32]:
     row = np.zeros(-(-vocab_size // 32), np.uint32)
     matcher.mask(row, after)
-    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
-    return {int(token) for token in np.flatnonzero(bits)}
+    return row
+
+
+def ids(row: NDArray[np.uint32]) -> NDArray[np.intp]:
+    return np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little"))
+
+
+def allowed(matcher: Matcher, vocab_size: int, after: tuple[int, ...] = ()) -> set[int]:
+    return set(ids(mask(matcher, vocab_size, after)).tolist())
 
 
 def accepts(grammar: Grammar, text: str) -> bool:
     """Whether the text is a whole document, taken token by token."""
     followed = matcher(grammar)
-    ids = tokenizer().encode_within(text)
-    if followed.allows(ids) < len(ids):
+    tokens = tokenizer().encode_within(text)
+    if followed.allows(tokens) < len(tokens):
         return False
-    for token in ids:
+    for token in tokens:
         followed.accept(token)
     return followed.exhausted or tokenizer().eos_ids <= allowed(followed, tokenizer().vocab_size)
 

@@ -6,6 +6,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TypeVar
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
@@ -23,6 +24,14 @@ _STACK_BYTES = 64 << 20
 _PROBE_TOKENS = 4
 
 _Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How many compiled grammars are kept, and about how many bytes they take."""
+
+    grammars: int
+    bytes: int
 
 
 class Compiler:
@@ -54,6 +63,11 @@ class Compiler:
             prototype = _with_room(lambda: self._made(grammar.text))
             self._keep(grammar.text, prototype)
         return Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size)
+
+    @property
+    def kept(self) -> Kept:
+        with self._lock:
+            return Kept(len(self._cache), self._cached_bytes)
 
     def _cached(self, text: str) -> LLMatcher | None:
         with self._lock:

@@ -212,6 +212,9 @@ class Exhausted:
     def is_error(self) -> bool:
         return True
 
+    def get_error(self) -> str:
+        return "fuel exhausted\nand more"
+
     def unsafe_compute_mask_ptr(self, address: int, size: int) -> None: ...
 
     def try_consume_tokens(self, tokens: list[int]) -> int:
@@ -220,7 +223,7 @@ class Exhausted:
 
 def test_what_grows_too_costly_is_an_error_not_an_end() -> None:
     followed = Matcher(cast(LLMatcher, Exhausted()), [1], 64)
-    with pytest.raises(GrammarError):
+    with pytest.raises(GrammarError, match=r"fuel exhausted$"):
         followed.mask(np.zeros(2, np.uint32))
     with pytest.raises(GrammarError):
         followed.accept(2)

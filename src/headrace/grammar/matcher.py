@@ -46,8 +46,8 @@ class Matcher:
     @property
     def exhausted(self) -> bool:
         """The document is complete and nothing may follow it."""
-        self._walk(())
-        return self._ended or self._complete()
+        # Where a guess goes on, something may.
+        return not self._guess and (self._ended or self._complete())
 
     def accept(self, token: int) -> None:
         """Take a token that the mask allowed, also one that ends the sequence. Raises ValueError
@@ -69,7 +69,8 @@ class Matcher:
 
     def forced(self) -> list[int]:
         """Tokens that have no alternative from here on, in order; often none."""
-        self._walk(())
+        if self._guess:
+            return list(self._forced[0] or ())  # it was looked at on the way
         return [] if self._ended else list(self._look())
 
     def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
@@ -179,4 +180,5 @@ class Matcher:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            raise GrammarError("The grammar became too costly to follow.")
+            why = self._matcher.get_error().strip().partition("\n")[0]
+            raise GrammarError(f"The grammar cannot be followed any further: {why[:200]}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.grammar.errors import GrammarError
 
-MAX_STEPS = 50_000
+MAX_STEPS = 10_000
 _MAX_DEPTH = 100
 
 _Form = bool | dict[str, Any]

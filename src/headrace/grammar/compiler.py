@@ -115,6 +115,10 @@ _LIMITS = LLParserLimits(
     verbose_errors=False,
     max_items_in_row=3_000,
     max_lexer_states=50_000,
+    # What takes longer than a step of the engine would hold up everyone else's.
+    initial_lexer_fuel=400_000,
+    step_lexer_fuel=100_000,
+    step_max_items=10_000,
 )
 _stack_lock = threading.Lock()
 

@@ -14,6 +14,7 @@ from jsonschema.protocols import Validator
 from schemas.parts import Schema
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)', re.DOTALL)
+NUMBER_TO_COME = re.compile(r"[-+.\deE]+$")
 MOST_WHITESPACE = 16
 """Characters in a row; a line break and an indentation of any of our schemas are fewer."""
 
@@ -51,7 +52,8 @@ def _no_json(name: str) -> Any:
 
 def _fault_of_beginning(schema: Schema, text: str) -> str | None:
     try:
-        document = pydantic_core.from_json(text, allow_partial=True)
+        # Of a number at the end nobody knows whether there is more to come.
+        document = pydantic_core.from_json(NUMBER_TO_COME.sub("", text), allow_partial=True)
     except ValueError as error:
         # Before the first value, or within one that isn't inside of anything.
         return None if "EOF" in str(error) else f"no beginning of JSON: {error}"

@@ -6,12 +6,12 @@ import pytest
 
 from schemas import SCHEMAS
 from schemas.judge import fault
-from schemas.parts import DATE, integer, many, one_of, only, record, text
+from schemas.parts import DATE, between, integer, many, one_of, only, record, text
 
 SCHEMA = record(
     {
         "on": DATE,
-        "counts": many(integer(0, 9), 2, 3),
+        "counts": many(integer(1, 9), 2, 3),
         "how": one_of(
             record({"by": only("a"), "note": text(4)}),
             record({"by": only("b"), "size": integer()}),
@@ -29,6 +29,7 @@ def test_what_is_valid_is_no_fault_and_no_beginning_of_it_is() -> None:
     assert fault(SCHEMA, VALID, "stop") is None
     for end in range(len(VALID)):
         assert fault(SCHEMA, VALID[:end], "length") is None
+    assert fault(record({"x": between(0, 1)}), '{"x":0.0', "length") is None
 
 
 @pytest.mark.parametrize(

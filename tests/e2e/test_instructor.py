@@ -23,6 +23,9 @@ class Animal(BaseModel):
     likes: Annotated[list[Name], Field(min_length=1, max_length=2)]
 
 
+ZOO = "Leo is a lion of 4 years who likes meat. Bruno is a bear of 7 years who likes honey."
+
+
 def asked(service: Service, what: str = "Invent an animal.") -> dict[str, Any]:
     messages = [{"role": "user", "content": what}]
     return {"model": service.model, "messages": messages, "max_tokens": 200, "max_retries": 0}
@@ -47,7 +50,7 @@ def test_a_type_is_asked_for(service: Service, mode: instructor.Mode, temperatur
 
 def test_json_mode_and_a_model_that_reads_the_schema(coder: Service) -> None:
     animal = client(coder, instructor.Mode.JSON).chat.completions.create(
-        **asked(coder), response_model=Animal, temperature=0
+        **asked(coder, ZOO), response_model=Animal, temperature=0
     )
     assert isinstance(animal, Animal)
 
@@ -63,7 +66,7 @@ def test_a_stream_grows_to_the_whole(service: Service, mode: instructor.Mode) ->
 
 def test_several_of_a_type(coder: Service) -> None:
     animals = client(coder, instructor.Mode.TOOLS).chat.completions.create_iterable(
-        **asked(coder, "Invent two animals."), response_model=Animal, temperature=0
+        **asked(coder, ZOO), response_model=Animal, temperature=0
     )
     found = list(animals)
     assert found
@@ -78,7 +81,7 @@ class Food(BaseModel):
 
 def test_parallel_calls(coder: Service) -> None:
     found = client(coder, instructor.Mode.PARALLEL_TOOLS).chat.completions.create(
-        **asked(coder, "Invent a lion, and buy meat for it. Call both tools."),
+        **asked(coder, "Leo is a lion of 4 years who likes meat. Buy meat. Call both tools."),
         response_model=Iterable[Animal | Food],
         temperature=0,
     )

@@ -89,9 +89,9 @@ def test_choices_are_parsed_each(service: Service) -> None:
     assert len({choice.message.content for choice in answer.choices}) > 1
 
 
-def test_a_type_of_itself(service: Service) -> None:
-    request = asked(service, "Invent a folder.", temperature=1, seed=3, max_tokens=400)
-    answer = service.client().chat.completions.parse(**request, response_format=Folder)
+def test_a_type_of_itself(coder: Service) -> None:
+    request = asked(coder, "An example of a folder with a folder in it.", temperature=0)
+    answer = coder.client().chat.completions.parse(**request, response_format=Folder)
     assert isinstance(answer.choices[0].message.parsed, Folder)
 
 

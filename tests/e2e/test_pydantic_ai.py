@@ -38,8 +38,9 @@ async def test_a_type_comes_out(service: Service, output: Any) -> None:
 
 
 async def test_a_type_by_prompt(coder: Service) -> None:
-    result = await agent(coder, output_type=PromptedOutput(City)).run("Where is the Louvre?")
-    assert isinstance(result.output, City)
+    asking = agent(coder, output_type=PromptedOutput(City))
+    result = await asking.run("Bern is a city in Switzerland. It has 134000 inhabitants.")
+    assert result.output == City(name="Bern", country="Switzerland", inhabitants=134000)
 
 
 @pytest.mark.parametrize("output", [ToolOutput, NativeOutput], ids=lambda o: o.__name__)

@@ -24,13 +24,22 @@ def models_dir() -> Path:
 @pytest.fixture(scope="session")
 def smollm2_path(models_dir: Path) -> Path:
     """The default model's GGUF, fetched by the product's own catalogue when absent."""
-    if override := os.environ.get("HEADRACE_TEST_SMOLLM2"):
-        return Path(override)
+    return _fetched(models_dir, "smollm2-135m", "HEADRACE_TEST_SMOLLM2")
+
+
+@pytest.fixture(scope="session")
+def coder_path(models_dir: Path) -> Path:
+    """A small model that knows how to call tools."""
+    return _fetched(models_dir, "qwen2.5-coder-0.5b", "HEADRACE_TEST_CODER")
+
+
+def _fetched(models_dir: Path, name: str, override: str) -> Path:
+    if path := os.environ.get(override):
+        return Path(path)
     from headrace.models.catalogue import Catalogue
 
     catalogue = Catalogue(models_dir)
-    version = catalogue.installed("smollm2-135m") or catalogue.pull("smollm2-135m")
-    return version.path
+    return (catalogue.installed(name) or catalogue.pull(name)).path
 
 
 @pytest.fixture(scope="session")

@@ -126,3 +126,11 @@ def service(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     running = start(smollm2_path, tmp_path_factory.mktemp("service"))
     yield running
     stop(running)
+
+
+@pytest.fixture(scope="session")
+def coder(coder_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """With a model that follows instructions well enough to use tools."""
+    running = start(coder_path, tmp_path_factory.mktemp("coder"))
+    yield running
+    stop(running)

@@ -8,6 +8,9 @@ from collections.abc import Callable, Mapping
 from headrace.text.reasoning import MAX_LEAD, Thinking
 from headrace.text.tools.format import MAX_WHITE, Shape, ToolFormat
 
+MAX_CALLS = 16
+"""Of one answer. Small models that must call tend to go on calling for as long as they may."""
+
 Marker = Callable[[str], int | None]
 """The text of a marker -> its id, if it is a control token of the vocabulary."""
 
@@ -51,7 +54,7 @@ def calls_grammar(
     """A grammar of calls, in Lark.
 
     arguments: by function, what stands in a rule for its arguments (`%json {...}`). must: the
-    answer is calls and nothing else, at least one, or exactly one if not several. Else it is text
+    answer is calls and nothing else, one to MAX_CALLS, or exactly one if not several. Else it is text
     in which calls may stand, or, with answer, either calls or `@answer`.
     """
     rules = _Rules(format, arguments, several, control)
@@ -85,7 +88,9 @@ class _Rules:
     def only_calls(self) -> str:
         shape, between = self._format.shapes[0], _quoted(self._format.between)
         call = f"{self._opening(shape)} body_0"
-        more = f"({between} call)*" if self._several and not shape.listed else ""
+        more = (
+            f"({between} call){{0,{MAX_CALLS - 1}}}" if self._several and not shape.listed else ""
+        )
         return (
             f"start: calls\ncalls: call {more}\ncall: {call}\n{self._body(0, shape)}"
             f"{_TERMINALS}{self._arguments}"
@@ -95,7 +100,7 @@ class _Rules:
         """Where thoughts may or may not come first, the text without them is told apart by its
         beginning, so that no call begins within thoughts."""
         may_think = thinking is not None and not thinking.begun
-        rest = "(call* tail)" if self._several else "(tail | call)"
+        rest = _in_text(MAX_CALLS if self._several else 1)
         rules = [self._calls("call", "TEXT", "TEXT")]
         start = rest if thinking is None else f"thoughts {rest}"
         if may_think and thinking is not None:
@@ -104,7 +109,7 @@ class _Rules:
                 f"THINKS: {lead}\nPLAIN: TEXT & ~THINKS\nplain_tail: PLAIN\n",
                 self._calls("plain_call", "PLAIN", "PLAIN"),
             ]
-            more = "call* tail" if self._several else ""
+            more = _in_text(MAX_CALLS - 1) if self._several else ""
             start += f" | plain_tail | plain_call {more}"
         thoughts = "" if thinking is None else thoughts_rules(thinking)
         bodies = "".join(
@@ -170,7 +175,7 @@ class _Rules:
             return f"body_{place}: {one} {closing}\n{one}: {' | '.join(options)}\n"
         calls = one
         if shape.listed:
-            more = f' (", " {one})*' if self._several else ""
+            more = f' (", " {one}){{0,{MAX_CALLS - 1}}}' if self._several else ""
             calls = f'"[" {one}{more} "]"'
         options = [
             f"{_quoted(f'{json.dumps(name)}, {json.dumps(shape.key)}: ')} arguments_{index}"
@@ -180,6 +185,11 @@ class _Rules:
             f"body_{place}: {pad}{calls} {pad}{closing}\n"
             f"""{one}: {_quoted('{"name": ')} ({" | ".join(options)}) "}}"\n"""
         )
+
+
+def _in_text(most: int) -> str:
+    """Text that holds up to so many calls, and ends with the last of them."""
+    return f"(call{{0,{most - 1}}} (tail | call))"
 
 
 def _marker(text: str, control: Marker) -> str:

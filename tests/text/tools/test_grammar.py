@@ -14,7 +14,7 @@ from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import FORMATS, ToolFormat
-from headrace.text.tools.grammar import answer_behind_thoughts, calls_grammar
+from headrace.text.tools.grammar import MAX_CALLS, answer_behind_thoughts, calls_grammar
 
 EOS, MARK, THINK, THOUGHT = 256, 257, 258, 259
 VOCAB = 260
@@ -164,3 +164,12 @@ def test_a_document_behind_thoughts() -> None:
     assert accepts(joined(answer_behind_thoughts(FREE)), '{"a":1}')
     assert accepts(joined(answer_behind_thoughts(BEGUN)), 'hm</think>{"a":1}')
     assert not accepts(joined(answer_behind_thoughts(BEGUN)), '{"a":1}')
+
+
+@pytest.mark.parametrize("must", [True, False])
+def test_calls_come_to_an_end(must: bool) -> None:
+    format = FORMATS["hermes"]
+    rules, call = grammar(format, must=must), format.write("foo", {"a": 1})
+    most = format.between.join([call] * MAX_CALLS)
+    assert accepts(rules, most)
+    assert not accepts(rules, most + format.between + call)

@@ -54,8 +54,8 @@ def calls_grammar(
     """A grammar of calls, in Lark.
 
     arguments: by function, what stands in a rule for its arguments (`%json {...}`). must: the
-    answer is calls and nothing else, one to MAX_CALLS, or exactly one if not several. Else it is text
-    in which calls may stand, or, with answer, either calls or `@answer`.
+    answer is calls and nothing else, one to MAX_CALLS, or exactly one if not several. Else it is
+    text in which calls may stand, or, with answer, either calls or `@answer`.
     """
     rules = _Rules(format, arguments, several, control)
     body = rules.only_calls() if must or answer else rules.calls_in_text(thinking)
@@ -189,7 +189,7 @@ class _Rules:
 
 def _in_text(most: int) -> str:
     """Text that holds up to so many calls, and ends with the last of them."""
-    return f"(call{{0,{most - 1}}} (tail | call))"
+    return f"(call{{0,{most - 1}}} (tail | call))" if most > 1 else "(tail | call)"
 
 
 def _marker(text: str, control: Marker) -> str:

@@ -341,6 +341,7 @@ def make_engine(
     caching: bool = True,
     budget: StepBudget | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    mask_clock: Callable[[], float] = time.thread_time,
     scheduler: type[Scheduler] = Scheduler,
     speculator: Speculator | None = None,
     tokenizer: Tokenizer | None = None,
@@ -356,6 +357,7 @@ def make_engine(
             max_step_tokens=max_step_tokens,
             max_blocks=blocks,
             vocab_size=vocab_size,
+            mask_clock=mask_clock,
         ),
         scheduler(
             BlockPool(blocks, caching=caching),

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from headrace.engine.constraint import Constraint
 from headrace.engine.loop import MOST_FORCED
@@ -358,6 +361,54 @@ def test_a_constraint_that_fails_ends_its_sequence_alone(method: str) -> None:
         finish = answers.finish("r")
         assert finish.error == "the grammar can't be followed: it became too costly"
         assert len(answers.tokens("r")) == finish.completion_tokens
+    status = engine.status()
+    assert status.blocks_free + status.blocks_cached == status.blocks_total
+
+
+class Costly(Form):
+    """Its masks take so many seconds each, by a clock of the test's own."""
+
+    now = 0.0
+
+    def __init__(self, form: str, ending_ids: frozenset[int], seconds: list[float]) -> None:
+        super().__init__(form, ending_ids)
+        self._seconds = iter(seconds)
+
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
+        super().mask(row, after)
+        Costly.now += next(self._seconds, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "taken"),
+    [
+        ([0.06] * 20, 2),  # the third exceeds what all may take beyond the usual
+        ([1.0], 0),
+        ([0.0] * 10 + [0.16], 10),  # cheap ones save nothing
+        ([0.14, *[0.002] * 19], 20),
+        ([0.02] * 5 + [0.0] * 10 + [0.02] * 4, 20),
+    ],
+    ids=["often", "once", "late", "at the start", "now and then"],
+)
+@pytest.mark.parametrize("guesses", [False, True])
+def test_who_makes_others_wait_for_masks_is_ended_alone(
+    seconds: list[float], taken: int, guesses: bool, synchronous: bool
+) -> None:
+    engine = fake_engine(
+        constraints=lambda grammar, ids: made(Costly(grammar.text, ids, seconds)),
+        mask_clock=lambda: Costly.now,
+        synchronous=synchronous,
+        speculator=speculator() if guesses else None,
+    )
+    beside = request("free", max_tokens=30, temperature=1.0, ignore_eos=True)
+    answers = answer(engine, asked(grammar="?" * 20), beside)
+    assert answers.tokens("free") == answer(fake_engine(), beside).tokens("free")
+    finish = answers.finish("r")
+    if taken == 20:
+        assert finish.reason == "stop"
+    else:
+        assert finish.error == "the grammar became too costly to follow"
+        assert guesses or finish.completion_tokens == taken
     status = engine.status()
     assert status.blocks_free + status.blocks_cached == status.blocks_total
 

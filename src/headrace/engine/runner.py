@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -50,10 +52,12 @@ class ModelRunner:
         max_step_tokens: int,
         max_blocks: int,
         vocab_size: int,
+        mask_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """The most sequences and tokens of a step, and blocks of a sequence."""
+        """The most sequences and tokens of a step, and blocks of a sequence. mask_clock: in
+        seconds; masks are timed by it."""
         self._executable = executable
-        self._masks = MaskTable(vocab_size)
+        self._masks = MaskTable(vocab_size, clock=mask_clock)
         self._tokens = np.zeros(max_step_tokens, np.int32)
         self._positions = np.zeros(max_step_tokens, np.int32)
         self._starts = np.zeros(max_sequences + 1, np.int32)

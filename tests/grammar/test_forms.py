@@ -45,6 +45,45 @@ def test_a_choice_needs_texts(options: list[str]) -> None:
         choice(options)
 
 
+def _doubled(times: int, how: str) -> str:
+    lines = [how.format(next=i + 1, this=i) for i in range(times)]
+    return f'start: A{times}\nA0: "x"\n' + "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _doubled(60, "A{next}: A{this} A{this}"),
+        _doubled(60, 'A{next}: (A{this} | "a" A{this})'),
+        _doubled(10, "A{next}.2: A{this}{{5,9}}"),
+        _doubled(10, "A{next}: (A{this})~9"),
+        "\n".join(reversed(_doubled(60, "A{next}: A{this} A{this}").splitlines())),
+        'start: A\nA: ((("x"{1000}){1000}){1000})',
+        "start: A\nA: B{1000}\nB: /(a{99}){99}/",
+        "start: A\nA: B{1000}\nB: /a{999}/",
+        f'start: A\nA: "x"{{{"9" * 9000}}}',
+        f'start: A\nA: "x"{{{"0" * 9000}}}',
+        'start: A\nA: "x" B\nB: "y" A?',
+    ],
+)
+def test_terminals_are_not_written_out_to_any_size(text: str) -> None:
+    with pytest.raises(GrammarError):
+        lark(text)
+
+
+def test_terminals_may_name_each_other_and_repeat() -> None:
+    grammar = lark(
+        """
+        start: TIME (" " TIME)~0..3
+        TIME: HOURS (":" DIGIT{2}){1,2} | "now"
+        HOURS: DIGIT{1,2}
+        DIGIT: /[0-9]/
+        """
+    )
+    assert accepts(grammar, "7:30 12:00:59 now")
+    assert not accepts(grammar, "7:3")
+
+
 def test_lark() -> None:
     grammar = lark(
         """

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.expansion import Expansion
 from headrace.grammar.pattern import whole_pattern
 
 MAX_BYTES = 64 << 10
@@ -42,6 +43,7 @@ def checked_lark(text: str, json_rule: Callable[[object], str]) -> str:
     if len(text.encode(errors="replace")) > MAX_BYTES:
         raise GrammarError(f"A grammar has at most {MAX_BYTES} bytes.")
     written: list[str] = []
+    expansion = Expansion()
     at = depth = rules = 0
     while at < len(text):
         if imported := _IMPORT.match(text, at):
@@ -62,7 +64,7 @@ def checked_lark(text: str, json_rule: Callable[[object], str]) -> str:
             token = json_rule(schema)
         elif kind == "special" or (kind == "directive" and token not in _DIRECTIVES):
             raise _fault(text, match.start(), f"{token[:40]} is not supported here")
-        elif kind == "count" and int(token[:9]) > MAX_REPEAT:
+        elif kind == "count" and (len(token) > 9 or int(token) > MAX_REPEAT):
             raise _fault(text, match.start(), f"repetitions count at most to {MAX_REPEAT}")
         elif kind == "sign" and "=" in token:
             raise _fault(text, match.start(), "attributes of rules are not supported")
@@ -72,7 +74,9 @@ def checked_lark(text: str, json_rule: Callable[[object], str]) -> str:
             raise _fault(text, match.start(), f"groups nest at most {MAX_DEPTH} deep")
         if rules > MAX_RULES:
             raise _fault(text, match.start(), f"a grammar has at most {MAX_RULES} rules")
+        expansion.take(kind, match[0])
         written.append(token)
+    expansion.check()
     return "".join(written)
 
 

@@ -66,9 +66,15 @@ def test_ids_that_callers_take_as_endings_are_endings_only() -> None:
     assert allowed(followed, tokenizer().vocab_size) == {ord_id("a")}
     followed.accept(ord_id("a"))
     assert allowed(followed, tokenizer().vocab_size) == {ord_id("a"), ord_id("b")}
-    # Where nothing else goes on, it ends rather than standing still.
-    stuck = compiler.compile(regex("b+"), [ord_id("b")])
-    assert allowed(stuck, tokenizer().vocab_size) == {ord_id("b")}
+
+
+@pytest.mark.parametrize("pattern", ["b+", "[bc]", "bx"])
+def test_an_ending_that_would_be_the_only_way_on_is_no_way(pattern: str) -> None:
+    """Drawn, it would end a document that is not complete."""
+    compiler = Compiler(tokenizer(), tokenizer().vocab_size)
+    stuck = compiler.compile(regex(pattern), [ord_id("b"), ord_id("c")])
+    with pytest.raises(GrammarError, match="incomplete"):
+        mask(stuck, tokenizer().vocab_size)
 
 
 def test_control_tokens_are_never_text() -> None:

@@ -77,9 +77,9 @@ class Matcher:
         """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
 
         after: tokens to take for granted this once. Behind one that is not allowed every token
-        is allowed: nobody will draw there. Never empty: where all that the grammar allows are ids
-        that the caller took as endings, they are allowed. Raises GrammarError where following
-        became too costly.
+        is allowed: nobody will draw there. Never empty. Raises GrammarError where following
+        became too costly, and where all that the grammar leaves are ids that the caller took as
+        endings: drawn, they would end an incomplete document.
         """
         if not self._walk(after):
             row[:] = _ALL
@@ -128,7 +128,7 @@ class Matcher:
         elif not row.any():
             if not scratch.any():
                 raise GrammarError("The grammar leads to where nothing may follow.")
-            self._set_endings(row)
+            raise GrammarError("All that may come next would end the document incomplete.")
 
     def _set_endings(self, row: NDArray[np.uint32]) -> None:
         row[self._ending_words] |= self._ending_bits

@@ -37,9 +37,9 @@ class RunIndex:
     """Where runs of SHORTEST to LONGEST tokens of one growing list were last followed by another.
 
     One table of positions for all lengths, addressed by a hash of the run; a run that meets
-    another there takes its place, and the other is forgotten. What is found is compared with the tokens, so a guess always
-    rests on a true match. Tokens are indexed once, so a new one costs the same however many
-    there are.
+    another there takes its place, and the other is forgotten. What is found is compared with the
+    tokens, so a guess always rests on a true match. Tokens are indexed once, so a new one costs
+    the same however many there are.
     """
 
     __slots__ = ("_indexed", "_length", "_shift", "_source", "_table", "_tokens")

@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace headrace {
 
@@ -100,7 +101,7 @@ struct Prefix {
 // only the bucket in which each ends.
 class Ranking {
 public:
-    // ids in ascending order, all weights from above 0 to 1.
+    // ids in ascending order, all weights from above 0 to 1, which is the greatest.
     Ranking(const float* weights, std::span<const std::int32_t> ids, SamplingScratch& scratch)
         : weights_(weights), ids_(ids), buckets_(scratch.buckets), members_(scratch.members) {
         buckets_.assign(kBuckets, {});
@@ -138,6 +139,33 @@ public:
             return out;
         }
         return out;
+    }
+
+    // Of the first `kept`, the likeliest that has less than `left` behind it. Sums begin at the
+    // small end, where draws next to 1 tell tokens apart whose weights vanish beside all others.
+    std::int32_t leaving(int kept, double left) const {
+        int beyond = count() - kept;
+        double tail = 0;
+        std::int32_t last = -1;
+        for (std::size_t b = 0; b < kBuckets; ++b) {
+            const Bucket& bucket = buckets_[b];
+            if (bucket.count <= beyond) {
+                beyond -= bucket.count;
+                continue;
+            }
+            if (beyond == 0 && b + 1 < kBuckets && tail + bucket.mass < left) {
+                tail += bucket.mass;
+                continue;
+            }
+            sort_members(b);
+            members_.resize(members_.size() - std::size_t(std::exchange(beyond, 0)));
+            for (std::size_t i = members_.size(); i-- > 0;) {
+                last = members_[i];
+                tail += double(weights_[last]);
+                if (tail >= left) return last;
+            }
+        }
+        return last;
     }
 
 private:
@@ -217,8 +245,12 @@ private:
             mass = ranking.until([&](int c, double) { return c >= kept; }).mass;
             whole = true;
         }
+        if (whole) {
+            token_ = ranking.leaving(kept, (1 - how_.draw) * mass);
+            return true;
+        }
         const double target = how_.draw * mass;
-        if (!whole && ranking.mass() <= target) return false;
+        if (ranking.mass() <= target) return false;
         token_ = ranking.until([&](int c, double m) { return m > target || c >= kept; }).last;
         return true;
     }

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from headrace.engine.costs import StepCosts
+from headrace.engine.draft import DraftModel
 from headrace.engine.lookup import PromptLookup
 from headrace.engine.loop import Engine
 from headrace.engine.request import GenerationRequest
@@ -24,6 +25,7 @@ from headrace.text.tokenizer import Tokenizer
 from .fakes import Answers, answer, make_engine, request
 
 BLOCKS = 64
+LIMITS = Limits(tokens=64, sequences=32, blocks=BLOCKS, threads=2)
 PERSON = {
     "type": "object",
     "properties": {
@@ -40,8 +42,7 @@ GRAMMARS = {"schema": json_schema(PERSON), "pattern": regex(r"[A-Z][a-z]{3,20}, 
 
 @pytest.fixture(scope="module")
 def executable(model: Model) -> Executable:
-    limits = Limits(tokens=64, sequences=32, blocks=BLOCKS, threads=2)
-    return CpuBackend().load(model.program, model.weights, limits)
+    return CpuBackend().load(model.program, model.weights, LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +111,19 @@ def test_however_it_is_computed_it_is_the_same(
     drawn = given.engine()
     same(crowd, all_run(drawn, requests), requests)
     assert drawn.status().forced_tokens == 0
+
+
+@pytest.mark.parametrize("name", GRAMMARS)
+def test_drafted_and_plain_are_one_answer(given: Given, name: str, model: Model) -> None:
+    """The model is its own draft, but it guesses without masks: where the grammar has it say
+    what it would not, guesses are cut or wrong."""
+    requests = [given.request(str(i), GRAMMARS[name], temperature=i % 2 * 1.0) for i in range(4)]
+    expected = all_run(given.engine(), requests)
+    itself = CpuBackend().load(model.program, model.weights, LIMITS)
+    draft = DraftModel(itself, StepCosts({1: 0.1}), LIMITS)
+    drafting = given.engine(speculator=Speculator(draft, StepCosts({1: 5.0, 2: 5.5}), most=4))
+    same(expected, all_run(drafting, requests), requests)
+    assert 0 < drafting.status().accepted_tokens < drafting.status().proposed_tokens
 
 
 def test_finished_documents_are_what_the_schema_says(given: Given) -> None:

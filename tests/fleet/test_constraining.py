@@ -17,8 +17,13 @@ class Watched:
     """A compiler that notes where it runs."""
 
     def __init__(self) -> None:
+        self.prepared = threading.Event()
         self.threads: set[int] = set()
         self.priorities: set[int] = set()
+
+    def prepare(self) -> None:
+        self.threads.add(threading.get_native_id())
+        self.prepared.set()
 
     def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint:
         thread = threading.get_native_id()
@@ -36,6 +41,13 @@ def test_grammars_are_compiled_on_threads_that_give_way() -> None:
     assert threading.get_native_id() not in compiler.threads
     if sys.platform == "linux":
         assert min(compiler.priorities) > os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def test_what_every_grammar_needs_is_made_aside_before_the_first() -> None:
+    compiler = Watched()
+    Constraining(compiler).open()
+    assert compiler.prepared.wait(10)
+    assert threading.get_native_id() not in compiler.threads
 
 
 def test_what_cannot_be_compiled_comes_out_where_it_is_asked_for() -> None:

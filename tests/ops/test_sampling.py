@@ -156,6 +156,8 @@ CHANGE = st.tuples(
 )
 @example(8, 1.0, 0, 1.0, 0.0, 1 - 2**-53, None, None)
 @example(5, 5.0, 0, 1.0, 0.0, 1 - 2**-53, None, None)
+@example(5, 3.0, 0, 1.0, 0.0, 1 - 2**-53, [(0, 0, 1.0, 100.0)], None)
+@example(5, 3.0, 180, 1.0, 0.0, 1 - 2**-53, [(0, 0, 1.0, 100.0)], None)
 @example(12, 1.0, 150, 0.99, 0.0, 0.999, [(0, 0, 1.0, -np.inf)], None)
 def test_the_same_token(
     native: Executable,

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from headrace.ops.program import Program
     from headrace.ops.weights import WeightSource
 
-OVERHEAD = 256 * MIB
-"""Memory of the serving process, roughly."""
+OVERHEAD = 384 * MIB
+"""Memory of the serving process, roughly, with what it keeps of grammars."""
 
 MEASURED_MODEL = GIB
 """Models up to this size are loaded to measure them."""

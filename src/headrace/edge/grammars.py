@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from headrace.edge.answer_grammar import naming
 from headrace.edge.services import Compiler
-from headrace.grammar import Grammar, json_object
+from headrace.grammar import Grammar
 
 
 class GrammarDesk:
@@ -20,7 +20,7 @@ class GrammarDesk:
 
     def open(self) -> None:
         """Have ready what every grammar needs, before the first is asked for."""
-        self._worker.submit(self._compiler.compile, json_object(), ())
+        self._worker.submit(self._compiler.prepare)
 
     async def check(self, make: Callable[[], Grammar | None], param: str) -> Grammar | None:
         """What is made, if it compiles. param: what asked for it. Raises BodyError."""

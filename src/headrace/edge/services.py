@@ -90,6 +90,8 @@ class Prompts(Protocol):
 class Compiler(Protocol):
     """`grammar.compiler.Compiler`."""
 
+    def prepare(self) -> None: ...
+
     def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> object: ...
 
 

@@ -21,7 +21,11 @@ SHORTEST, LONGEST = 2, 4
 long it gets."""
 
 MOST_SLOTS = 1 << 16
-"""Of a sequence's index. In a longer text some runs are forgotten."""
+"""Of a sequence's index. In a text of more than a few thousand tokens many runs are forgotten."""
+
+SLOTS_PER_RUN = 4
+"""At least, in a shorter one: the first of its runs is still there at the end in three cases of
+four or more."""
 
 INDEX_BYTES = 4 * MOST_SLOTS
 """The most that the index of one sequence takes."""
@@ -33,9 +37,9 @@ class RunIndex:
     """Where runs of SHORTEST to LONGEST tokens of one growing list were last followed by another.
 
     One table of positions for all lengths, addressed by a hash of the run; a run that meets
-    another there takes its place. What is found is compared with the tokens, so a guess always
-    rests on a true match. Tokens are indexed once, so a new one costs the same however many
-    there are.
+    another there takes its place, and the other is forgotten. What is found is compared with the
+    tokens, so a guess always rests on a true match. Tokens are indexed once, so a new one costs
+    the same however many there are.
     """
 
     __slots__ = ("_indexed", "_length", "_shift", "_source", "_table", "_tokens")
@@ -43,7 +47,7 @@ class RunIndex:
     def __init__(self, tokens: MutableSequence[int], most_tokens: int) -> None:
         """tokens: the sequence's own list, which grows at its end. most_tokens: how far."""
         runs = (LONGEST - SHORTEST + 1) * most_tokens
-        slots = min(max(1 << runs.bit_length(), 1 << 8), MOST_SLOTS)
+        slots = min(max(1 << (SLOTS_PER_RUN * runs).bit_length(), 1 << 8), MOST_SLOTS)
         self._shift = np.uint64(64 - (slots.bit_length() - 1))
         self._table: NDArray[np.int32] = np.zeros(slots, np.int32)
         self._tokens = tokens

@@ -21,6 +21,8 @@ _NICE = 10
 class Compiles(Protocol):
     """What is needed of a compiler (`grammar.compiler.Compiler`)."""
 
+    def prepare(self) -> None: ...
+
     def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint: ...
 
 
@@ -32,6 +34,11 @@ class Constraining:
         """compiler: may be called by several threads, and lets others run meanwhile."""
         self._compiler = compiler
         self._threads = ThreadPoolExecutor(THREADS, "grammar", initializer=_give_way)
+
+    def open(self) -> None:
+        """Have ready what every grammar needs, so that the first doesn't wait for it. Returns at
+        once."""
+        self._threads.submit(self._compiler.prepare)
 
     def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
         return self._threads.submit(self._compiler.compile, grammar, ending_ids)

@@ -14,6 +14,7 @@ from headrace.engine.lookup import INDEX_BYTES
 from headrace.engine.scheduler import max_rows
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
+from headrace.grammar.footprint import grammar_bytes
 from headrace.models.formats import decoding_bytes, packed_bytes
 from headrace.models.model import Model
 from headrace.ops.checks import required_weights, used_experts
@@ -81,7 +82,10 @@ def memory_of(config: WorkerConfig, model: Model, draft: Model | None = None) ->
         buffers += config.max_sequences * INDEX_BYTES
     sampling = 16 * vocabulary  # adjusted logits, their exponentials, candidates
     return Memory(
-        reserve=RUNTIME + TOKENIZER * vocabulary + REQUEST_TOKEN * config.max_sequences * context,
+        reserve=RUNTIME
+        + TOKENIZER * vocabulary
+        + grammar_bytes(vocabulary)
+        + REQUEST_TOKEN * config.max_sequences * context,
         weights=weights,
         loading=loading,
         buffers=buffers

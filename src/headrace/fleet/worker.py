@@ -71,13 +71,14 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         max_blocks=blocks_for(sizes.context_length),
         vocab_size=model.program.vocab_size,
     )
+    constraining = Constraining(Compiler(tokenizer, model.program.vocab_size))
     engine = Engine(
         runner,
         scheduler,
         tokenizer,
         partial(TextPipeline, tokenizer),
         vocab_size=model.program.vocab_size,
-        constraints=Constraining(Compiler(tokenizer, model.program.vocab_size)),
+        constraints=constraining,
     )
     ready = Ready(
         model=config.model,
@@ -90,6 +91,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         memory=sizes.memory,
         pid=os.getpid(),
     )
+    constraining.open()  # last of all, so that it holds up nothing above
     return engine, ready
 
 

@@ -12,12 +12,12 @@ from typing import TypeVar
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.footprint import CACHE_BYTES
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher
 from headrace.grammar.vocabulary import vocabulary
 from headrace.text.tokenizer import Tokenizer
 
-CACHE_BYTES = 64 << 20
 # llguidance walks grammars by recursion, some 5 KiB a level. What the front door lets through has
 # a few thousand levels at most; the pages are only taken where they are touched.
 _STACK_BYTES = 64 << 20
@@ -42,7 +42,7 @@ class Compiler:
         self, tokenizer: Tokenizer, vocab_size: int, *, cache_bytes: int = CACHE_BYTES
     ) -> None:
         """vocab_size: of the model's logits, at least the tokenizer's. The vocabulary's tables
-        (some 50 to 110 MB) are made when the first grammar comes."""
+        (`footprint.py`) are made by `prepare`, or when the first grammar comes."""
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._cache_bytes = cache_bytes
@@ -51,6 +51,11 @@ class Compiler:
         self._lock = threading.Lock()
         self._build_lock = threading.Lock()
         self._vocabulary: LLTokenizer | None = None
+
+    def prepare(self) -> None:
+        """Make the vocabulary's tables: up to three seconds for a large one, during which other
+        threads have most of the interpreter's time."""
+        self._built()
 
     def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Matcher:
         """A matcher at the start of the grammar.

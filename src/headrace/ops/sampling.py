@@ -82,12 +82,15 @@ def _draw(logits: NDArray[np.float32], sampling: Sampling, row: int) -> int:
     top_k = int(sampling.top_k[row])
     if top_k > 0:
         ids, weights = ids[:top_k], weights[:top_k]
-    # The smallest prefix that holds top_p of the mass, and never less than one token.
-    before = np.cumsum(weights) - weights
-    keep = before < float(sampling.top_p[row]) * weights.sum()
-    keep &= weights >= float(sampling.min_p[row])
+    keep = weights >= float(sampling.min_p[row])
+    if sampling.top_p[row] < 1:
+        # The smallest prefix that holds top_p of the mass, and never less than one token.
+        before = np.cumsum(weights) - weights
+        keep &= before < float(sampling.top_p[row]) * weights.sum()
     keep[0] = True
     ids, weights = ids[keep], weights[keep]
-    mass = np.cumsum(weights)
-    index = int(np.searchsorted(mass, float(sampling.draw[row]) * mass[-1], side="right"))
-    return int(ids[min(index, len(ids) - 1)])
+    # The likeliest token with less behind it than the draw leaves. Summed from the small end,
+    # because weights that vanish beside all others still tell draws next to 1 apart.
+    tail = np.cumsum(weights[::-1])[::-1]
+    left = (1 - float(sampling.draw[row])) * tail[0]
+    return int(ids[np.argmax(np.append(tail[1:], 0) < left)])

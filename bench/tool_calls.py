@@ -107,11 +107,13 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
     parser.add_argument("--url", help="a server that runs (its /v1), instead of these")
     parser.add_argument("--key", default="")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--choices", nargs="+", default=["auto", "required"])
     parser.add_argument("--tokens", type=int, default=256, help="most of an answer")
     parser.add_argument("--streams", type=int, default=8)
     parser.add_argument("--answers", type=Path, help="write every answer here, a line each")
     args = parser.parse_args()
+    tasks = [task for task in TASKS if task.kind in args.kinds]
     load = Workload(
         title="", streams=args.streams, requests=0, prompt=LONGEST_PROMPT, output=args.tokens
     )
@@ -126,11 +128,14 @@ def main() -> None:
                 for choice in args.choices:
                     start = time.perf_counter()
                     answers = asyncio.run(
-                        answer_all(server, TASKS, choice, tokens=args.tokens, streams=args.streams)
+                        answer_all(server, tasks, choice, tokens=args.tokens, streams=args.streams)
                     )
                     seconds = time.perf_counter() - start
                     name = args.url or engine.name
-                    print(f"| {model} | {name} | {choice} | {row(answers)} | {seconds:.0f} |")
+                    print(
+                        f"| {model} | {name} | {choice} | {row(answers)} | {seconds:.0f} |",
+                        flush=True,
+                    )
                     if args.answers:
                         write(args.answers, answers, model=model, engine=name, choice=choice)
                     if choice == "required":

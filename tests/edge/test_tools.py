@@ -124,6 +124,18 @@ async def test_a_call_once_begun_follows_its_schema(world: World, stream: bool) 
 
 
 @BOTH
+async def test_a_call_has_no_arguments_that_its_function_does_not_declare(
+    world: World, stream: bool
+) -> None:
+    """Not even where the schema leaves them open, as LangChain does."""
+    loose = {"type": "object", "properties": {}}
+    tools = [{"type": "function", "function": {"name": "pick", "parameters": loose}}]
+    world.say('<tool_call>\n{"name": "pick", "arguments": {"type": 1}}\n</tool_call>')
+    _, calls, _ = await ask(world, stream, tools=tools)
+    assert calls == [("pick", "{}")]
+
+
+@BOTH
 async def test_a_named_function_is_called_once_and_that_is_a_stop(
     world: World, stream: bool
 ) -> None:

@@ -3,8 +3,8 @@ r"""Tasks that want functions called: how many a model solves, here and behind a
     python bench/tool_calls.py --model qwen2.5-coder-0.5b qwen2.5-coder-1.5b \
         --engines headrace llama.cpp
 
-Greedy. With `auto` the model may talk instead; with `required` every answer must be calls that
-parse and validate, and a fault there is one of the server's. Needs the packages of `make test`.
+Greedy. With `auto` the model may talk instead; with `required` every answer that was not cut at
+--tokens must be calls that parse and validate, and a fault there is one of the server's. Needs the packages of `make test`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,13 @@ LONGEST_PROMPT = 1536
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said to a task. error: its refusal, if it was one."""
+    """What a server said to a task. cut: at its limit of tokens. error: its refusal, if it was
+    one."""
 
     task: Task
     message: Message
     tokens: int
+    cut: bool = False
     error: str | None = None
 
     @property
@@ -74,10 +76,11 @@ async def answer_all(
             async with free:
                 response = await http.post(f"{server.url}/chat/completions", json=body)
             if response.status_code != 200:
-                return Answer(task, {}, 0, f"{response.status_code}: {response.text[:300]}")
+                return Answer(task, {}, 0, error=f"{response.status_code}: {response.text[:300]}")
             content = response.json()
             spent = content["usage"]["completion_tokens"]
-            return Answer(task, content["choices"][0]["message"], spent)
+            choice = content["choices"][0]
+            return Answer(task, choice["message"], spent, choice["finish_reason"] == "length")
 
         return await asyncio.gather(*(answer(task) for task in tasks))
 
@@ -117,8 +120,8 @@ def main() -> None:
     load = Workload(
         title="", streams=args.streams, requests=0, prompt=LONGEST_PROMPT, output=args.tokens
     )
-    print("| model | engine | tool_choice | single | multiple | parallel | all | valid | s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| model | engine | tool_choice | single | multiple | parallel | all | valid | cut | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for model in args.model:
         for engine in (ENGINES[name] for name in args.engines):
             serving = (
@@ -145,13 +148,14 @@ def main() -> None:
 
 
 def row(answers: list[Answer]) -> str:
-    """Tasks solved of each kind and of all, and answers whose calls are valid."""
+    """Tasks solved of each kind and of all, answers whose calls are valid, answers cut off."""
     all_of = Counter(answer.task.kind for answer in answers)
     good = Counter(answer.task.kind for answer in answers if answer.solved)
     kinds = " | ".join(f"{good[kind]} of {all_of[kind]}" for kind in KINDS)
     valid = sum(answer.fault is None for answer in answers)
     share = good.total() / len(answers)
-    return f"{kinds} | {share:.1%} | {valid} of {len(answers)}"
+    cut = sum(answer.cut for answer in answers)
+    return f"{kinds} | {share:.1%} | {valid} of {len(answers)} | {cut}"
 
 
 def write(path: Path, answers: list[Answer], **where: str) -> None:

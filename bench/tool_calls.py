@@ -4,7 +4,8 @@ r"""Tasks that want functions called: how many a model solves, here and behind a
         --engines headrace llama.cpp
 
 Greedy. With `auto` the model may talk instead; with `required` every answer that was not cut at
---tokens must be calls that parse and validate, and a fault there is one of the server's. Needs the packages of `make test`.
+--tokens must be calls that parse and validate, and a fault there is one of the server's.
+Needs the packages of `make test`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@ r"""Tasks that want functions called: how many a model solves, here and behind a
     python bench/tool_calls.py --model qwen2.5-coder-0.5b qwen2.5-coder-1.5b \
         --engines headrace llama.cpp
 
-Greedy. With `auto` the model may talk instead; with `required` every answer must be calls that
-parse and validate, and a fault there is one of the server's. Needs the packages of `make test`.
+Greedy. With `auto` the model may talk instead; with `required` every answer that was not cut at
+--tokens must be calls that parse and validate, and a fault there is one of the server's.
+Needs the packages of `make test`.
 """
 
 from __future__ import annotations
@@ -37,11 +38,13 @@ LONGEST_PROMPT = 1536
 
 @dataclass(frozen=True)
 class Answer:
-    """What a server said to a task. error: its refusal, if it was one."""
+    """What a server said to a task. cut: at its limit of tokens. error: its refusal, if it was
+    one."""
 
     task: Task
     message: Message
     tokens: int
+    cut: bool = False
     error: str | None = None
 
     @property
@@ -74,10 +77,11 @@ async def answer_all(
             async with free:
                 response = await http.post(f"{server.url}/chat/completions", json=body)
             if response.status_code != 200:
-                return Answer(task, {}, 0, f"{response.status_code}: {response.text[:300]}")
+                return Answer(task, {}, 0, error=f"{response.status_code}: {response.text[:300]}")
             content = response.json()
             spent = content["usage"]["completion_tokens"]
-            return Answer(task, content["choices"][0]["message"], spent)
+            choice = content["choices"][0]
+            return Answer(task, choice["message"], spent, choice["finish_reason"] == "length")
 
         return await asyncio.gather(*(answer(task) for task in tasks))
 
@@ -107,16 +111,18 @@ def main() -> None:
     parser.add_argument("--engines", nargs="+", default=["headrace"], choices=list(ENGINES))
     parser.add_argument("--url", help="a server that runs (its /v1), instead of these")
     parser.add_argument("--key", default="")
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--choices", nargs="+", default=["auto", "required"])
     parser.add_argument("--tokens", type=int, default=256, help="most of an answer")
     parser.add_argument("--streams", type=int, default=8)
     parser.add_argument("--answers", type=Path, help="write every answer here, a line each")
     args = parser.parse_args()
+    tasks = [task for task in TASKS if task.kind in args.kinds]
     load = Workload(
         title="", streams=args.streams, requests=0, prompt=LONGEST_PROMPT, output=args.tokens
     )
-    print("| model | engine | tool_choice | single | multiple | parallel | all | valid | s |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| model | engine | tool_choice | single | multiple | parallel | all | valid | cut | s |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     for model in args.model:
         for engine in (ENGINES[name] for name in args.engines):
             serving = (
@@ -126,11 +132,14 @@ def main() -> None:
                 for choice in args.choices:
                     start = time.perf_counter()
                     answers = asyncio.run(
-                        answer_all(server, TASKS, choice, tokens=args.tokens, streams=args.streams)
+                        answer_all(server, tasks, choice, tokens=args.tokens, streams=args.streams)
                     )
                     seconds = time.perf_counter() - start
                     name = args.url or engine.name
-                    print(f"| {model} | {name} | {choice} | {row(answers)} | {seconds:.0f} |")
+                    print(
+                        f"| {model} | {name} | {choice} | {row(answers)} | {seconds:.0f} |",
+                        flush=True,
+                    )
                     if args.answers:
                         write(args.answers, answers, model=model, engine=name, choice=choice)
                     if choice == "required":
@@ -140,13 +149,14 @@ def main() -> None:
 
 
 def row(answers: list[Answer]) -> str:
-    """Tasks solved of each kind and of all, and answers whose calls are valid."""
+    """Tasks solved of each kind and of all, answers whose calls are valid, answers cut off."""
     all_of = Counter(answer.task.kind for answer in answers)
     good = Counter(answer.task.kind for answer in answers if answer.solved)
     kinds = " | ".join(f"{good[kind]} of {all_of[kind]}" for kind in KINDS)
     valid = sum(answer.fault is None for answer in answers)
     share = good.total() / len(answers)
-    return f"{kinds} | {share:.1%} | {valid} of {len(answers)}"
+    cut = sum(answer.cut for answer in answers)
+    return f"{kinds} | {share:.1%} | {valid} of {len(answers)} | {cut}"
 
 
 def write(path: Path, answers: list[Answer], **where: str) -> None:

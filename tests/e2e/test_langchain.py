@@ -11,6 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import ChatModelIntegrationTests
+from pydantic import BaseModel
 
 from .conftest import Service
 
@@ -19,9 +20,19 @@ Detail = Literal[
 ]
 
 
-class TestChatOpenAI(ChatModelIntegrationTests):
-    """Structured output by `json_schema`, which is ChatOpenAI's own way."""
+def parameters(service: Service) -> dict[str, Any]:
+    return {
+        "model": service.model,
+        "base_url": f"{service.url}/v1",
+        "api_key": service.key,
+        "temperature": 0,
+        "frequency_penalty": 0.5,  # the model is small and would tell one joke without end
+        "max_tokens": 256,
+        "stream_usage": True,
+    }
 
+
+class TestChatOpenAI(ChatModelIntegrationTests):
     coder: Service
 
     @pytest.fixture(autouse=True, scope="class")
@@ -34,14 +45,7 @@ class TestChatOpenAI(ChatModelIntegrationTests):
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {
-            "model": self.coder.model,
-            "base_url": f"{self.coder.url}/v1",
-            "api_key": self.coder.key,
-            "temperature": 0,
-            "max_tokens": 256,
-            "stream_usage": True,
-        }
+        return parameters(self.coder)
 
     @property
     def supports_json_mode(self) -> bool:
@@ -63,12 +67,21 @@ class TestChatOpenAI(ChatModelIntegrationTests):
         return message
 
 
-class TestFunctionCalling(TestChatOpenAI):
-    """Structured output by a forced tool."""
+class Joke(BaseModel):
+    """A joke."""
 
-    @property
-    def structured_output_kwargs(self) -> dict[str, Any]:
-        return {"method": "function_calling"}
+    setup: str
+    punchline: str
+
+
+@pytest.mark.parametrize("method", ["function_calling", "json_schema"])
+@pytest.mark.parametrize("strict", [None, True])
+def test_structured_output_by_every_method(coder: Service, method: Any, strict: Any) -> None:
+    model = ChatOpenAI(**parameters(coder))
+    asking = model.with_structured_output(Joke, method=method, strict=strict)
+    assert isinstance(asking.invoke("Tell me a joke about cats."), Joke)
+    *_, last = asking.stream("Tell me a joke about cats.")
+    assert isinstance(last, Joke)
 
 
 _LONG = f"Answer with one word. {'The sea is wide. ' * 40}What is wide?"

@@ -19,8 +19,11 @@ def served(service: Service) -> Server:
 
 async def test_calls_that_are_required_are_valid(service: Service) -> None:
     """By a model that was never taught to call, with a template that knows of no tools."""
-    answers = await answer_all(served(service), TASKS[::9], "required", tokens=256, streams=STREAMS)
-    assert [(a.task.question, a.fault, a.message) for a in answers if a.fault] == []
+    tasks = TASKS[::9]
+    answers = await answer_all(served(service), tasks, "required", tokens=256, streams=STREAMS)
+    whole = [answer for answer in answers if not answer.cut]
+    assert len(whole) >= len(tasks) / 2
+    assert [(a.task.question, a.fault, a.message) for a in whole if a.fault] == []
 
 
 async def test_a_model_that_was_taught_to_call_solves_most(coder: Service) -> None:
@@ -33,5 +36,6 @@ async def test_a_model_that_was_taught_to_call_solves_most(coder: Service) -> No
 @pytest.mark.heavy
 @pytest.mark.timeout(1800)
 async def test_all_calls_that_are_required_are_valid(coder: Service) -> None:
-    answers = await answer_all(served(coder), TASKS, "required", tokens=256, streams=STREAMS)
+    answers = await answer_all(served(coder), TASKS, "required", tokens=512, streams=STREAMS)
+    assert not any(answer.cut for answer in answers)
     assert [(a.task.question, a.fault, a.message) for a in answers if a.fault] == []

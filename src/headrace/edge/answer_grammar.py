@@ -28,6 +28,24 @@ from headrace.text.tools.grammar import answer_behind_thoughts, calls_grammar
 
 T = TypeVar("T")
 
+_UNDECLARED = {
+    "additionalProperties",
+    "unevaluatedProperties",
+    "patternProperties",
+    "propertyNames",
+    "minProperties",
+    "allOf",
+    "anyOf",
+    "oneOf",
+    "not",
+    "if",
+    "dependentSchemas",
+    "dependencies",
+    "$ref",
+    "$dynamicRef",
+}
+"""Keywords that may speak of names which `properties` doesn't list."""
+
 _MAKERS: dict[str, Callable[[Any], Grammar]] = {
     "object": lambda _: json_object(),
     "schema": json_schema,
@@ -76,9 +94,22 @@ def _arguments(calls: Calls) -> dict[str, str]:
         schema = NO_PARAMETERS if function.parameters is None else function.parameters
         rules[function.name] = naming(
             f"tools[{index}].function.parameters",
-            lambda schema=schema: json_rule({"type": "object", **schema}, spaced=True),  # type: ignore[misc]
+            lambda schema=schema: json_rule(_declared(schema), spaced=True),  # type: ignore[misc]
         )
     return rules
+
+
+def _declared(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Arguments by the names that a function declares and no others, if it is left open whether
+    there are others: what this describes is described by the parameters, too, and a model won't
+    invent arguments that the function doesn't know."""
+    schema = {"type": "object", **parameters}
+    names = schema.get("properties")
+    if isinstance(names, dict) and not _UNDECLARED & schema.keys():
+        required = schema.get("required", [])
+        if isinstance(required, list) and all(name in names for name in required):
+            schema["additionalProperties"] = False
+    return schema
 
 
 def _format(form: Form | None, format: ToolFormat) -> ToolFormat:

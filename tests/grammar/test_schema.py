@@ -6,7 +6,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.grammar.errors import GrammarError
@@ -311,6 +311,30 @@ def test_references_that_double_are_looked_at_once() -> None:
 @pytest.mark.parametrize("length", [60, 900])
 def test_long_chains_of_references_need_no_more_stack_than_there_is(length: int) -> None:
     assert takes(_chain("properties", length), {"a": {"b": {"a": {}}}})
+
+
+_BOUNDS = st.sampled_from([-10, -1.5, -1, -0.5, 0, 0.0, 0.25, 0.5, 1, 1.5, 2, 9.5, 10, 99.95, 100])
+_NUMBERS = ["0", "0.1", "0.25", "0.5", "0.75", "0.9", "1", "1.0", "1.2", "1.5", "2", "9.5", "9.9", "9.99", "10", "10.2", "99.9", "99.96", "100"]
+_LIMITS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+
+
+@given(st.dictionaries(st.sampled_from(_LIMITS), _BOUNDS, min_size=1), st.booleans())
+@example({"exclusiveMinimum": 0, "maximum": 0.5}, False)
+@example({"minimum": -0.5, "exclusiveMaximum": 0}, False)
+@example({"exclusiveMinimum": 0, "maximum": 0.5}, True)
+def test_no_number_beyond_its_bounds_is_taken(bounds: dict[str, float], apart: bool) -> None:
+    schema: dict[str, Any] = {"type": "number", **bounds}
+    if apart:
+        schema = {"type": "number", "allOf": [{key: bound} for key, bound in bounds.items()]}
+    try:
+        grammar = json_schema(schema)
+        matcher(grammar)
+    except GrammarError:
+        return  # no number satisfies it
+    validator = jsonschema.Draft202012Validator(schema)
+    for number in [*_NUMBERS, *(f"-{number}" for number in _NUMBERS)]:
+        if accepts(grammar, number):
+            assert validator.is_valid(json.loads(number))
 
 
 # --- against an independent validator

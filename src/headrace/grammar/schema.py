@@ -80,7 +80,8 @@ def check_schema(schema: object) -> Form:
     and the reason for what is not supported, too large, or satisfied by no document.
     """
     try:
-        size = len(json.dumps(schema, ensure_ascii=False, allow_nan=False).encode())
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
+        size = len(text.encode())
     except RecursionError:
         raise GrammarError(f"A schema nests at most {MAX_DEPTH} deep.", "$") from None
     except UnicodeEncodeError:
@@ -89,13 +90,15 @@ def check_schema(schema: object) -> Form:
         raise GrammarError("A schema is JSON.", "$") from None
     if size > MAX_BYTES:
         raise GrammarError(f"A schema has at most {MAX_BYTES} bytes.", "$")
-    return _Check(schema).form()
+    return _Check(schema, combines=any(f'"{word}"' in text for word in _IN_PLACE)).form()
 
 
 class _Check:
     """One schema on its way to its form."""
 
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, *, combines: bool) -> None:
+        """combines: whether one value may have to satisfy several schemas in it."""
+        self.combines = combines
         self._root = root
         self._count = 0
         self._values = 0
@@ -333,7 +336,24 @@ class _Rewrite:
     # --- numbers
 
     def bound(self, key: str, value: object) -> None:
-        self._out[key] = _number(value, self._at(key))
+        number = _number(value, self._at(key))
+        if key.startswith("exclusive") and number == int(number) and self._may_leak(key, number):
+            upwards = key == "exclusiveMinimum"
+            number = _beside(number, upwards=upwards)
+            key = "minimum" if upwards else "maximum"
+        narrower = max if key.lower().endswith("minimum") else min
+        self._out[key] = narrower(number, self._out.get(key, number))
+
+    def _may_leak(self, key: str, number: float) -> bool:
+        """Whether an excluded whole number would be let through: where the other bound is less
+        than one away. What is allowed begins a little beside it then."""
+        others = ("maximum", "exclusiveMaximum")
+        if key == "exclusiveMaximum":
+            others = ("minimum", "exclusiveMinimum")
+        bounds = [self._schema[other] for other in others if other in self._schema]
+        return self._check.combines or any(
+            abs(_number(bound, self._path) - number) < 1 for bound in bounds
+        )
 
     def multiple_of(self, value: object) -> None:
         number = _number(value, self._at("multipleOf"))
@@ -655,6 +675,14 @@ def _number(value: object, path: str) -> int | float:
     if not exact:
         raise GrammarError("The number is no double, so it could not be compared exactly.", path)
     return value
+
+
+def _beside(whole: int | float, *, upwards: bool) -> float:
+    """A number that close that nothing of interest lies between."""
+    step = max(1e-9, abs(whole) * 1e-12)
+    if step > 0.5:
+        return math.nextafter(whole, math.inf if upwards else -math.inf)
+    return whole + step if upwards else whole - step
 
 
 def _whole(value: int | float) -> bool:

@@ -49,8 +49,13 @@ class Answer:
 
     @property
     def fault(self) -> str | None:
-        """What is wrong with its calls, or that there are none."""
-        return self.error or fault(self.task, self.message)
+        """What is wrong with its calls, or that there are none. Where the answer was cut, the last
+        of them is none yet."""
+        calls = self.message.get("tool_calls") or []
+        if not self.cut:
+            return self.error or fault(self.task, self.message)
+        whole = {**self.message, "tool_calls": calls[:-1]}
+        return fault(self.task, whole) if calls[:-1] else None
 
     @property
     def solved(self) -> bool:

@@ -10,6 +10,7 @@ from pydantic_ai import Agent, NativeOutput, PromptedOutput, ToolOutput
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
 from pydantic_ai.settings import ModelSettings
+from pydantic_ai.tools import ToolDefinition
 
 from .conftest import Service
 
@@ -60,10 +61,14 @@ async def test_text_is_streamed(service: Service) -> None:
 
 
 async def test_a_tool_is_called_and_its_result_read(coder: Service) -> None:
+    """The tool is offered until it was called: a model this small calls as long as it can."""
     asking = agent(coder)
     asked: list[str] = []
 
-    @asking.tool_plain
+    async def until_called(_: Any, tool: ToolDefinition) -> ToolDefinition | None:
+        return None if asked else tool
+
+    @asking.tool_plain(prepare=until_called)
     def get_weather(city: str) -> str:
         """Current weather of a city."""
         asked.append(city)

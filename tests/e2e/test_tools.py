@@ -18,12 +18,12 @@ def served(service: Service) -> Server:
 
 
 async def test_calls_that_are_required_are_valid(service: Service) -> None:
-    """By a model that was never taught to call, with a template that knows of no tools."""
+    """By a model that was never taught to call, with a template that knows of no tools. It goes on
+    calling for as long as it may."""
     tasks = TASKS[::9]
-    answers = await answer_all(served(service), tasks, "required", tokens=256, streams=STREAMS)
-    whole = [answer for answer in answers if not answer.cut]
-    assert len(whole) >= len(tasks) / 2
-    assert [(a.task.question, a.fault, a.message) for a in whole if a.fault] == []
+    answers = await answer_all(served(service), tasks, "required", tokens=128, streams=STREAMS)
+    assert sum(len(answer.message["tool_calls"]) for answer in answers) > 2 * len(tasks)
+    assert [(a.task.question, a.fault, a.message) for a in answers if a.fault] == []
 
 
 async def test_a_model_that_was_taught_to_call_solves_most(coder: Service) -> None:

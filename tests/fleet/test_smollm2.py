@@ -58,7 +58,7 @@ def most_held(pid: int) -> int:
 
 
 async def test_a_budget_is_held_while_the_cache_is_full(smollm2_path: Path) -> None:
-    budget, path = 352 << 20, str(smollm2_path)
+    budget, path = 440 << 20, str(smollm2_path)
     config = WorkerConfig(path=path, model="smollm2-135m", version="test", memory=budget)
     dispatcher = Dispatcher(Supervisor(config))
     await dispatcher.start()

@@ -74,12 +74,28 @@ def test_an_answer_is_a_document_and_ends_with_it(synchronous: bool) -> None:
 def test_forced_tokens_take_no_step_and_count(synchronous: bool) -> None:
     engine = fake_engine(synchronous=synchronous)
     answers = answer(engine, asked(grammar="{name:?}"))
-    # The prompt and `{`, `name:` and a letter, `}`.
-    assert engine.status().steps == 2
-    assert engine.status().forced_tokens == 6
+    # The prompt with `{name:`, and a letter, behind which there is only `}`.
+    assert engine.status().steps == 1
+    assert engine.status().forced_tokens == 7
     assert engine.status().generated_tokens == 8
     assert answers.finish("r").completion_tokens == 8
     assert answers.outputs["r"][0].tokens == [ord(letter) for letter in "{name:"]
+
+
+def test_what_is_cached_of_forced_tokens_is_not_the_prompts() -> None:
+    engine, prompt = fake_engine(), [1] * (2 * BLOCK_SIZE - 2)
+    first = answer(engine, asked("a", grammar="{name:?}", prompt=prompt))
+    second = answer(engine, asked("b", grammar="{name:?}", prompt=prompt))
+    assert first.finish("a").cached_tokens == 0
+    assert second.finish("b").cached_tokens == len(prompt)
+
+
+def test_a_document_without_a_choice_is_answered_without_a_step(synchronous: bool) -> None:
+    engine = fake_engine(synchronous=synchronous)
+    answers = answer(engine, asked(grammar="{name:}"))
+    assert answers.text("r") == "{name:}"
+    assert answers.finish("r").reason == "stop"
+    assert engine.status().steps == 0
 
 
 @pytest.mark.parametrize("options", [{}, {"logprobs": 0}], ids=["plain", "logprobs"])

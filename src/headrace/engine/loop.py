@@ -100,6 +100,7 @@ class Engine:
         self._clock = clock
         self._eos_ids = frozenset(token for token in vocabulary.eos_ids if token < vocab_size)
         self._live: dict[str, Sequence] = {}
+        self._begun: list[Drawn] = []  # of this step, without having drawn
         self._outputs: list[Output] = []  # not yet returned by a step
         self._in_flight: Step | None = None
         self._launched = 0.0  # when, by the clock
@@ -193,6 +194,18 @@ class Engine:
             else:
                 del self._compiling[sequence]
                 self._scheduler.add(sequence)
+                self._begin_as_forced(sequence)
+
+    def _begin_as_forced(self, sequence: Sequence) -> None:
+        """What every document of the grammar begins with is known before the prompt is computed,
+        and is computed with it."""
+        if sequence.request.stopping.max_tokens == 0:
+            return
+        begun = Drawn(sequence, before=0)
+        self._take_forced(begun)
+        self._generated += len(begun.tokens)
+        if begun.tokens:
+            self._begun.append(begun)
 
     def _launch(self) -> None:
         self._enter()
@@ -270,7 +283,7 @@ class Engine:
         self._take(drawn, int(sampled.tokens[row]))
 
     def _take_forced(self, drawn: Drawn) -> None:
-        """What the grammar leaves no choice about behind the tokens drawn follows at once."""
+        """What the grammar leaves no choice about here follows at once."""
         sequence, constraint = drawn.sequence, drawn.sequence.constraint
         if drawn.ending is not None or constraint is None or not sequence.fast_forwards:
             return
@@ -305,8 +318,8 @@ class Engine:
 
     def _deliver(self, drawn: list[Drawn]) -> list[Output]:
         """Turn tokens into text, find stop texts, and hand over all outputs that are due."""
-        outputs = [self._output(item) for item in drawn] + self._outputs
-        self._outputs = []
+        outputs = [self._output(item) for item in (*self._begun, *drawn)] + self._outputs
+        self._begun, self._outputs = [], []
         return outputs
 
     def _output(self, drawn: Drawn) -> Output:

@@ -19,8 +19,8 @@ another stands back: it finds the block published afterwards. Nothing more ties 
 so if the first one leaves, the second computes the block itself. Kernels give a row the same
 bits however its prompt was cut, so a hit is equal to a miss.
 
-Forced tokens (`engine.constraint`) are appended behind one that was drawn, so who decodes may
-want a few more than one: fewer than a block holds, so that one block more is enough for them
+Forced tokens (`engine.constraint`) are appended behind the prompt or one that was drawn, so who
+decodes may want a few more than one: fewer than a block holds, so that one block more is enough for them
 too. First each decode has its one token, then they have what is left of the step, or half of it
 if there are prompts. Who doesn't get all goes on in the next step, and still decodes.
 
@@ -333,7 +333,8 @@ class Scheduler:
             sequence.computed += gained
             self.hit_tokens += gained
             if not sequence.reserved:  # else it had computed them itself
-                sequence.cached_tokens += gained
+                cached = sequence.cached_tokens + gained
+                sequence.cached_tokens = min(cached, sequence.prompt_length)
 
     def _keys(self, sequence: Sequence, count: int) -> list[bytes]:
         """Keys of the blocks that its next `count` tokens go into and others could reuse."""

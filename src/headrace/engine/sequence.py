@@ -67,7 +67,7 @@ class Sequence:
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. constraint: where it is in the grammar that it follows, if any. mask_seconds: what its
     masks may still take beyond the usual (`masks`). forced: so many of its last tokens had no
-    alternative and followed one that was drawn, without a step of their own. in_flight: the step
+    alternative and were taken without a step of their own. in_flight: the step
     that runs now reads and writes its blocks. ended: no further token counts. surplus: how many of
     its last tokens were drawn together with the one that ended it, behind it, and don't count.
 

@@ -37,5 +37,4 @@ async def test_a_model_that_was_taught_to_call_solves_most(coder: Service) -> No
 @pytest.mark.timeout(1800)
 async def test_all_calls_that_are_required_are_valid(coder: Service) -> None:
     answers = await answer_all(served(coder), TASKS, "required", tokens=512, streams=STREAMS)
-    assert not any(answer.cut for answer in answers)
     assert [(a.task.question, a.fault, a.message) for a in answers if a.fault] == []

@@ -20,9 +20,10 @@ so if the first one leaves, the second computes the block itself. Kernels give a
 bits however its prompt was cut, so a hit is equal to a miss.
 
 Forced tokens (`engine.constraint`) are appended behind the prompt or one that was drawn, so who
-decodes may want a few more than one: fewer than a block holds, so that one block more is enough for them
-too. First each decode has its one token, then they have what is left of the step, or half of it
-if there are prompts. Who doesn't get all goes on in the next step, and still decodes.
+decodes may want a few more than one: fewer than a block holds, so that one block more is enough
+for them too. First each decode has its one token, then they have what is left of the step, or
+half of it if there are prompts. Who doesn't get all goes on in the next step, and still
+decodes.
 
 Guesses (`engine.speculation`) come between decodes and prompts, with free blocks only. What a
 guess has computed counts once the token drawn is equal to it; else it is computed over.

@@ -162,7 +162,7 @@ def test_gbnf_that_is_refused(text: str) -> None:
     "answer", [json_object(), choice(["{}"]), regex(r"\{\}"), gbnf('root ::= "{" "}"')]
 )
 def test_every_grammar_can_stand_behind_thoughts(answer: Grammar) -> None:
-    grammar = behind(r"/[^<]*<\/think>\n?/", answer)
+    grammar = behind("start: /[^<]*<\\/think>\\n?/ @answer\n", answer)
     assert accepts(grammar, "hm</think>\n{}")
     assert accepts(grammar, "</think>{}")
     assert not accepts(grammar, "hm{}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -14,6 +13,7 @@ from headrace.edge.services import Prompts
 from headrace.grammar import (
     Grammar,
     GrammarError,
+    behind,
     choice,
     gbnf,
     json_object,
@@ -63,7 +63,7 @@ def answer_grammar(
     if calls is None:
         if formed is None or thinking is None:
             return formed
-        return _joined(answer_behind_thoughts(thinking), formed)
+        return behind(answer_behind_thoughts(thinking), formed)
     answer = formed is not None and not calls.must
     rules = calls_grammar(
         _format(form, prompts.tool_format) if answer else prompts.tool_format,
@@ -74,7 +74,7 @@ def answer_grammar(
         thinking=thinking,
         answer=answer,
     )
-    return _joined(rules, formed) if answer and formed is not None else Grammar(rules)
+    return behind(rules, formed) if answer and formed is not None else Grammar(rules)
 
 
 def naming(param: str, make: Callable[[], T]) -> T:
@@ -94,12 +94,12 @@ def _arguments(calls: Calls) -> dict[str, str]:
         schema = NO_PARAMETERS if function.parameters is None else function.parameters
         rules[function.name] = naming(
             f"tools[{index}].function.parameters",
-            lambda schema=schema: json_rule(_declared(schema), spaced=True),  # type: ignore[misc]
+            lambda schema=schema: json_rule(_closed(schema), spaced=True),  # type: ignore[misc]
         )
     return rules
 
 
-def _declared(parameters: dict[str, Any]) -> dict[str, Any]:
+def _closed(parameters: dict[str, Any]) -> dict[str, Any]:
     """Arguments by the names that a function declares and no others, if it is left open whether
     there are others: what this describes is described by the parameters, too, and a model won't
     invent arguments that the function doesn't know."""
@@ -125,9 +125,3 @@ def _format(form: Form | None, format: ToolFormat) -> ToolFormat:
             form.param,
         )
     return replace(format, shapes=marked)
-
-
-def _joined(rules: str, answer: Grammar) -> Grammar:
-    """Rules that speak of `@answer`, with that."""
-    grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
-    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False))

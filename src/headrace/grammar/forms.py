@@ -72,11 +72,7 @@ def gbnf(text: str) -> Grammar:
     return lark(gbnf_to_lark(text))
 
 
-def behind(prefix: str, grammar: Grammar) -> Grammar:
-    """A grammar that begins behind something else, say thoughts.
-
-    prefix: in Lark, what stands in a rule: `/[^<]*<\\/think>/`.
-    """
-    outer = {"lark_grammar": f"start: {prefix} @answer\n"}
-    inner = {"name": "answer", "lark_grammar": grammar.text}
-    return Grammar(json.dumps({"grammars": [outer, inner]}))
+def behind(rules: str, answer: Grammar) -> Grammar:
+    """Rules in Lark that speak of `@answer`, say behind thoughts, with that."""
+    grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
+    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False))

@@ -77,9 +77,10 @@ class Matcher:
         """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
 
         after: tokens to take for granted this once. Behind one that is not allowed every token
-        is allowed: nobody will draw there. Never empty. Raises GrammarError where following
-        became too costly, and where all that the grammar leaves are ids that the caller took as
-        endings: drawn, they would end an incomplete document.
+        is allowed: nobody will draw there. Empty only where the document is complete and there
+        are no ids that end a sequence. Raises GrammarError where following became too costly, and
+        where all that the grammar leaves are ids that the caller took as endings: drawn, they
+        would end an incomplete document.
         """
         if not self._walk(after):
             row[:] = _ALL

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from headrace.settings import Settings, SettingsError
 from headrace.text.tools.format import FORMATS, format_of
 
 
@@ -27,3 +28,9 @@ def test_a_template_without_tools_gets_one_that_works() -> None:
 def test_the_markers_of_a_format() -> None:
     assert FORMATS["mistral-named"].markers == ("[TOOL_CALLS]", "[ARGS]")
     assert FORMATS["hermes"].markers[:2] == ("<tool_call>", "</tool_call>")
+
+
+def test_every_format_can_be_set_and_no_other() -> None:
+    assert {Settings(tool_format=name).tool_format for name in FORMATS} == set(FORMATS)
+    with pytest.raises(SettingsError):
+        Settings(tool_format="yaml")

@@ -66,7 +66,7 @@ async def test_a_valid_key_tells_its_tenant(database: Database) -> None:
     key = create(database)
     principal = await Authenticator(database, PEPPER).authenticate(key.text)
     assert isinstance(principal, Principal)
-    assert (principal.tenant, principal.key_id) == ("acme", key.id)
+    assert (principal.tenant.name, principal.key_id) == ("acme", key.id)
     assert principal.scopes == {"inference"}
 
 

@@ -37,7 +37,7 @@ async def test_a_key_is_made_works_is_listed_and_revoked(
     authenticator = Authenticator(database, read_pepper(data_dir), poll_seconds=0.02)
     await authenticator.start()
     principal = await authenticator.authenticate(made["key"])
-    assert (principal.tenant, principal.key_id) == ("acme", made["id"])
+    assert (principal.tenant.name, principal.key_id) == ("acme", made["id"])
 
     (listed,) = json.loads(headrace("keys", "list", "--json").stdout)
     assert (listed["id"], listed["state"], listed["revoked"]) == (made["id"], "valid", None)

@@ -21,8 +21,13 @@ import uvicorn
 
 from headrace.access.errors import InvalidKey
 from headrace.access.principal import Principal, Scope
+from headrace.access.tenant import Tenant
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.edge.app import create_app
+from headrace.edge.aside import Aside
+from headrace.edge.deployment import Deployment
+from headrace.edge.plan import Planner
+from headrace.edge.router import SingleModel
 from headrace.edge.services import ServedModel, Services
 from headrace.engine.blocks import BlockPool
 from headrace.engine.budget import StepBudget
@@ -39,6 +44,7 @@ from headrace.fleet.supervisor import WorkerStatus
 from headrace.grammar.compiler import Compiler
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
+from headrace.quotas.unlimited import Unlimited
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
@@ -55,6 +61,7 @@ EOS, BOS, TURN, MARK = 256, 257, 258, 259
 VOCAB = 260
 NONE: Mapping[str, object] = {}
 TENANT, OTHER_TENANT = UUID(int=7), UUID(int=8)
+ACME, OTHER = Tenant(id=TENANT, name="acme"), Tenant(id=OTHER_TENANT, name="other")
 TEMPLATE = (
     "{% if enable_thinking is defined and not enable_thinking %}<quiet>{% endif %}"
     "{% if thinking_budget %}<budget {{ thinking_budget }}>{% endif %}"
@@ -273,13 +280,11 @@ class Keyring:
 
     async def authenticate(self, raw_key: str) -> Principal:
         if raw_key == OTHER_KEY:
-            return Principal(OTHER_TENANT, "other", "test", frozenset({"inference"}))
+            return Principal(OTHER, "other", frozenset({"inference"}))
         scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
-        if raw_key == OTHER_KEY:
-            return Principal(OTHER_TENANT, "other", "other", frozenset({"inference"}))
         if raw_key not in scopes:
             raise InvalidKey("unknown")
-        return Principal(TENANT, "acme", "test", frozenset({scopes[raw_key]}))
+        return Principal(ACME, "test", frozenset({scopes[raw_key]}))
 
 
 @dataclass
@@ -326,18 +331,24 @@ class World:
             vocab_size=VOCAB,
             fingerprint="fp_test",
         )
+        self.aside = Aside()
+        self.planner = Planner(
+            model,
+            self.text,
+            self.text,
+            Compiler(self.text, VOCAB),  # type: ignore[arg-type]
+            self.aside,
+            options.pop("published_texts", ()),
+        )
         self.services = Services(
-            model=model,
-            prompts=self.text,
-            decoder=self.text,
-            compiler=Compiler(self.text, VOCAB),  # type: ignore[arg-type]
-            places=self.dispatcher,
+            router=SingleModel(Deployment(model, self.planner, self.dispatcher)),
             keys=Keyring(),
+            quotas=options.pop("quotas", None) or Unlimited(),
             books=self.books,
             max_choices=16,
             **options,
         )
-        self.app = create_app(self.services)
+        self.app = create_app(self.services, self.aside)
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app), base_url="http://edge", headers=AUTH
         )
@@ -349,6 +360,8 @@ class World:
     async def __aexit__(self, *_: object) -> None:
         await self.http.aclose()
         await self.supervisor.stop()
+        self.planner.close()
+        self.aside.close()
 
     def say(self, text: str | bytes, *, eos: bool = True) -> None:
         """What the model answers from now on."""

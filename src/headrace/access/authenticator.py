@@ -15,6 +15,7 @@ from headrace.access.directory import StoredKey, find_key, keys_revision
 from headrace.access.errors import InvalidKey
 from headrace.access.key import Key
 from headrace.access.principal import Principal
+from headrace.access.tenant import Tenant
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 
@@ -81,7 +82,8 @@ class Authenticator:
             stored = await self._look_up_once(key.id, digest)
         if stored is None or not stored.is_valid(self._now()):
             raise InvalidKey("unknown, expired or revoked")
-        return Principal(stored.tenant_id, stored.tenant, stored.id, stored.scopes)
+        tenant = Tenant(id=stored.tenant_id, name=stored.tenant)
+        return Principal(tenant, stored.id, stored.scopes)
 
     async def refresh(self) -> None:
         """Forget everything if a key was changed since the last call. Whoever changes one in

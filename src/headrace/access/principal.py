@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
-from uuid import UUID
+
+from headrace.access.limits import UNLIMITED, Limits
+from headrace.access.tenant import Tenant
 
 Scope = Literal["inference", "admin"]
 SCOPES: tuple[Scope, ...] = ("inference", "admin")
@@ -13,9 +15,10 @@ SCOPES: tuple[Scope, ...] = ("inference", "admin")
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The holder of a valid key. tenant: its name; key_id: the public part of the key."""
+    """The holder of a valid key. key_id: the public part of the key; limits: the key's own,
+    beside its tenant's."""
 
-    tenant_id: UUID
-    tenant: str
+    tenant: Tenant
     key_id: str
     scopes: frozenset[Scope]
+    limits: Limits = UNLIMITED

@@ -93,10 +93,15 @@ async def run(
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
     from headrace.edge.app import create_app
+    from headrace.edge.aside import Aside
+    from headrace.edge.deployment import Deployment
+    from headrace.edge.plan import Planner
+    from headrace.edge.router import SingleModel
     from headrace.edge.server import Server
     from headrace.edge.services import Services
     from headrace.fleet.supervisor import Supervisor
     from headrace.ledger.ledger import Ledger
+    from headrace.quotas.unlimited import Unlimited
 
     _cancel_on_signal()
     config = worker_config(settings, version, draft)
@@ -121,19 +126,21 @@ async def run(
         cleanup.push_async_callback(keys.stop)
         # Again, so that whatever still runs ends, and is written down, before the books close.
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
+        aside = Aside()
+        cleanup.callback(aside.close)
+        model = served_model(config, version, words.model)
+        planner = Planner(model, words.prompts, words.tokenizer, words.compiler, aside, published)
+        planner.open()
+        cleanup.callback(planner.close)
         services = Services(
-            model=served_model(config, version, words.model),
-            prompts=words.prompts,
-            decoder=words.tokenizer,
-            compiler=words.compiler,
-            places=dispatcher,
+            router=SingleModel(Deployment(model, planner, dispatcher)),
             keys=keys,
+            quotas=Unlimited(),
             books=ledger,
             max_body_bytes=int(settings.max_body_bytes),
             max_choices=settings.max_choices,
-            published_texts=published,
         )
-        server = Server(create_app(services), on_stop=dispatcher.drain)
+        server = Server(create_app(services, aside), on_stop=dispatcher.drain)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         cleanup.push_async_callback(_stop_server, server, serving)
         await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)

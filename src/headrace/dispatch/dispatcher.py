@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from headrace.dispatch.errors import Overloaded, Unavailable
 from headrace.dispatch.generation import Generation
 from headrace.dispatch.queue import FifoQueue, Ticket
+from headrace.dispatch.terms import USUAL, Terms
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.fleet.supervisor import Supervisor, WorkerStatus
@@ -73,7 +74,7 @@ class Dispatcher:
         self._draining = True
         self._refuse_all("draining", "the service is shutting down")
 
-    async def place(self, request: GenerationRequest) -> Generation:
+    async def place(self, request: GenerationRequest, terms: Terms = USUAL) -> Generation:
         """Wait for a place on the worker; the request is running when this returns.
 
         Cancelling the wait takes the request out of the queue at once. Raises Overloaded

@@ -27,7 +27,7 @@ async def authenticate(scope: Scope, keys: Keys) -> Principal:
         principal = await keys.authenticate(key)
     except InvalidKey:
         raise invalid_api_key("Incorrect API key provided.") from None
-    exchange_of(scope).facts.update(tenant=principal.tenant, key_id=principal.key_id)
+    exchange_of(scope).facts.update(tenant=principal.tenant.name, key_id=principal.key_id)
     if INFERENCE not in principal.scopes:
         raise permission_denied("This API key is not allowed to use models.")
     return principal

@@ -13,6 +13,7 @@ from headrace.edge.job import Job
 from headrace.edge.plan import Plan
 from headrace.edge.services import Books, ServedModel
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.quotas.demand import Consumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Charge:
         await self.books.open(
             OpenCharge(
                 id=self.id,
-                tenant_id=principal.tenant_id,
+                tenant_id=principal.tenant.id,
                 key_id=principal.key_id,
                 request_id=self.exchange.id,
                 model=model.name,
@@ -54,6 +55,14 @@ class Charge:
             completion_tokens=usage.completion_tokens,
             cached_tokens=usage.prompt_tokens_details.cached_tokens,
             ending=ending,
+        )
+
+    def consumed(self) -> Consumed:
+        usage = self.usage()
+        return Consumed(
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.prompt_tokens_details.cached_tokens,
+            completion_tokens=usage.completion_tokens,
         )
 
     def usage(self) -> Usage:

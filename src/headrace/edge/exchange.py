@@ -15,10 +15,11 @@ _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 @dataclass(slots=True)
 class Exchange:
     """id: what x-request-id says. facts: what the log line will tell beside the usual; never
-    a key, a prompt or an output."""
+    a key, a prompt or an output. headers: what every answer will carry beside its own."""
 
     id: str
     facts: dict[str, object] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
 
 
 def begin_exchange(scope: Scope) -> Exchange:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -12,34 +13,49 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.access.principal import Principal
 from headrace.api import sse
+from headrace.api.openai.parameters import GenerationParameters
+from headrace.dispatch.terms import Terms
+from headrace.edge.aside import Aside
 from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
-from headrace.edge.plan import Plan
+from headrace.edge.plan import Plan, Planner
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
-from headrace.edge.services import Services
+from headrace.edge.services import Needs, Reservation, Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
+from headrace.quotas.demand import Demand
 from headrace.store.ids import uuid7
 
 log = structlog.get_logger("headrace.edge")
 
-MakePlan = Callable[[bytes, UUID, Principal], Awaitable[Plan]]
-"""A body, the charge's id and who asks -> what to generate. Raises ApiError or BodyError."""
+R = TypeVar("R", bound=GenerationParameters)
 
 
-class GenerationEndpoint:
-    """An ASGI application that authenticates, reads, plans, charges, runs and answers.
+class Dialect(Protocol[R]):
+    """One endpoint's way to ask. Everything raises ApiError or BodyError."""
+
+    def parse(self, body: bytes) -> R: ...
+
+    def needs(self, request: R) -> Needs: ...
+
+    async def plan(self, planner: Planner, request: R, id: UUID, principal: Principal) -> Plan: ...
+
+
+class GenerationEndpoint(Generic[R]):
+    """An ASGI application that authenticates, reads, routes, plans, reserves, charges, runs and
+    answers.
 
     Whoever leaves early stops the work of their request wherever it is, streaming or not, and
     pays for what was generated until then.
     """
 
-    def __init__(self, services: Services, make_plan: MakePlan) -> None:
+    def __init__(self, services: Services, dialect: Dialect[R], aside: Aside) -> None:
         self._services = services
-        self._make_plan = make_plan
+        self._dialect = dialect
+        self._aside = aside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         services, exchange = self._services, exchange_of(scope)
@@ -48,20 +64,26 @@ class GenerationEndpoint:
             body = await read_body(scope, receive, services.max_body_bytes)
         except ClientGone:
             return
-        id = uuid7()
-        plan = await self._make_plan(body, id, principal)
-        job = Job(services.places, plan.generations)
+        request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
+        route = await services.router.route(request.model, principal, self._dialect.needs(request))
+        exchange.headers["x-headrace-route"] = route.why
+        id, deployment = uuid7(), route.deployment
+        plan = await self._dialect.plan(deployment.planner, request, id, principal)
+        reservation = await services.quotas.reserve(principal, _demand(plan, deployment.model.name))
+        exchange.headers.update(reservation.headers())
+        job = Job(deployment.places, plan.generations, _terms(principal))
         charge = Charge(services.books, id, plan, job, exchange)
-        await charge.open(principal, services.model, scope["path"])
-        async with _ending_when_gone(receive, job) as gone:
-            if plan.stream:
-                await self._stream(plan, job, charge, EventStream(send, services.keepalive))
-                return
-            sink = WholeSink(plan)
-            await _run(job, sink, charge)
-            if not gone.is_set():
-                whole = plan.answer.whole(sink.choices(), charge.usage())
-                await json_response(whole)(scope, receive, send)
+        async with _settling(reservation, charge):
+            await charge.open(principal, deployment.model, scope["path"])
+            async with _ending_when_gone(receive, job) as gone:
+                if plan.stream:
+                    await self._stream(plan, job, charge, EventStream(send, services.keepalive))
+                    return
+                sink = WholeSink(plan)
+                await _run(job, sink, charge)
+                if not gone.is_set():
+                    whole = plan.answer.whole(sink.choices(), charge.usage())
+                    await json_response(whole)(scope, receive, send)
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
@@ -86,6 +108,29 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await job.run(sink)
     finally:
         await charge.close()
+
+
+def _demand(plan: Plan, model: str) -> Demand:
+    return Demand(
+        model=model,
+        prompt_tokens=plan.prompt_tokens,
+        output_tokens=plan.output_tokens,
+        bounded=plan.bounded,
+    )
+
+
+def _terms(principal: Principal) -> Terms:
+    tenant = principal.tenant
+    return Terms(tenant=tenant.id, weight=tenant.weight, service_class=tenant.service_class)
+
+
+@contextlib.asynccontextmanager
+async def _settling(reservation: Reservation, charge: Charge) -> AsyncIterator[None]:
+    """The reservation is settled on every way out."""
+    try:
+        yield
+    finally:
+        await reservation.settle(charge.consumed())
 
 
 @contextlib.asynccontextmanager

@@ -17,8 +17,7 @@ class HealthEndpoint:
     """Open to everyone: balancers have no key. Tells numbers, and nothing about callers."""
 
     def __init__(self, services: Services) -> None:
-        self._places = services.places
-        self._model = services.model
+        self._router = services.router
 
     async def live(self, request: Request) -> Response:
         """200 as long as the process answers."""
@@ -26,12 +25,13 @@ class HealthEndpoint:
 
     async def ready(self, request: Request) -> Response:
         """200 with a reading that the engine's own loop gave, else 503 with the reason."""
-        status = self._places.status()
+        places = self._router.deployments()[0].places
+        status = places.status()
         waiting = {"queued": status.queued, "running": status.running}
         try:
             if status.draining:
                 raise WorkerUnavailable("the service is shutting down")
-            reading = await self._places.probe(PROBE_SECONDS)
+            reading = await places.probe(PROBE_SECONDS)
         except TimeoutError:
             reason = f"the engine gave no answer within {PROBE_SECONDS:g} s"
         except WorkerUnavailable as error:
@@ -52,7 +52,7 @@ class HealthEndpoint:
             {
                 "service": "headrace",
                 "version": __version__,
-                "model": self._model.name,
+                "model": self._router.deployments()[0].model.name,
                 "endpoints": [
                     "/v1/chat/completions",
                     "/v1/completions",

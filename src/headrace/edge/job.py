@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.dispatch.terms import Terms
 from headrace.edge.services import Places, Running
 from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest
@@ -54,9 +55,10 @@ class Job:
     return with the counts of what was generated until then.
     """
 
-    def __init__(self, places: Places, requests: Sequence[GenerationRequest]) -> None:
+    def __init__(self, places: Places, requests: Sequence[GenerationRequest], terms: Terms) -> None:
         self.choices = [Choice(request) for request in requests]
         self._places = places
+        self._terms = terms
         self.fault: Exception | None = None  # the first one
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -91,7 +93,7 @@ class Job:
             self.cancel()
 
     async def _generate(self, choice: Choice, index: int, sink: Sink) -> None:
-        choice.running = await self._places.place(choice.request)
+        choice.running = await self._places.place(choice.request, self._terms)
         await sink.placed()
         async for output in choice.running:
             choice.note(output)

@@ -41,6 +41,7 @@ class ExchangeMiddleware:
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", exchange.id.encode()),
+                    *((name.encode(), value.encode()) for name, value in exchange.headers.items()),
                 ]
             await send(message)
 

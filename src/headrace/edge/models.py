@@ -13,19 +13,23 @@ from headrace.edge.services import Services
 
 
 class ModelsEndpoint:
-    """What is served, for whoever has a key."""
+    """What may be named, for whoever has a key."""
 
     def __init__(self, services: Services) -> None:
         self._keys = services.keys
-        self._card = ModelCard(id=services.model.name, created=services.model.created)
+        self._router = services.router
 
-    async def list(self, request: Request) -> Response:
-        await authenticate(request.scope, self._keys)
-        return json_response(ModelList(data=[self._card]))
+    async def all(self, request: Request) -> Response:
+        return json_response(ModelList(data=await self._cards(request)))
 
     async def show(self, request: Request) -> Response:
-        await authenticate(request.scope, self._keys)
         name = request.path_params["model"]
-        if name != self._card.id:
-            raise model_not_found(name)
-        return json_response(self._card)
+        for card in await self._cards(request):
+            if card.id == name:
+                return json_response(card)
+        raise model_not_found(name)
+
+    async def _cards(self, request: Request) -> list[ModelCard]:
+        principal = await authenticate(request.scope, self._keys)
+        served = self._router.served(principal)
+        return [ModelCard(id=model.name, created=model.created) for model in served]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import secrets
 import time
 from array import array
-from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -22,13 +20,14 @@ from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_answer import ChatAnswer
 from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
-from headrace.api.openai.errors import context_length_exceeded, invalid_request, model_not_found
+from headrace.api.openai.errors import context_length_exceeded, invalid_request
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.api.openai.tools import NO_PARAMETERS, Calls, Tool
 from headrace.edge.answer_grammar import answer_grammar
+from headrace.edge.aside import Aside
 from headrace.edge.grammars import GrammarDesk
 from headrace.edge.published import PublishedPrefixes
-from headrace.edge.services import Decoder, Prompts, ServedModel
+from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
 from headrace.edge.template_variables import template_variables
 from headrace.engine.request import (
@@ -42,17 +41,13 @@ from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 from headrace.text.tools.parser import CallParser
 
-INLINE_CHARACTERS = 4096
-"""Longer texts are parsed and tokenised on another thread, so that no stream waits for them."""
-
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What to generate and how to answer. generations: the choices of each prompt in turn,
     `per_prompt` of them, of which the best `kept` are answered. logprobs: whether with theirs.
-    spoken: how to tell what a choice says."""
+    bounded: whether the caller said how many tokens may be generated. spoken: how to tell what
+    a choice says."""
 
     generations: list[GenerationRequest]
     per_prompt: int
@@ -61,7 +56,18 @@ class Plan:
     answer: Answer
     stream: bool
     include_usage: bool
+    bounded: bool
     spoken: Callable[[], Spoken] = lambda: Spoken(None)
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Each prompt counted once."""
+        return sum(len(first.prompt) for first in self.generations[:: self.per_prompt])
+
+    @property
+    def output_tokens(self) -> int:
+        """The most that may be generated, over all choices."""
+        return sum(generation.stopping.max_tokens for generation in self.generations)
 
 
 @dataclass(slots=True)
@@ -84,26 +90,33 @@ class Planner:
         model: ServedModel,
         prompts: Prompts,
         decoder: Decoder,
-        published: PublishedPrefixes,
-        workers: ThreadPoolExecutor,
-        desk: GrammarDesk,
+        compiler: Compiler,
+        aside: Aside,
+        published_texts: Iterable[str] = (),
     ) -> None:
+        """published_texts: prompts whose cache all tenants share."""
         self._model = model
         self._prompts = prompts
         self._decoder = decoder
-        self._published = published
-        self._workers = workers
-        self._desk = desk
+        self._published = PublishedPrefixes.of_texts(published_texts, prompts)
+        self._aside = aside
+        self._desk = GrammarDesk(compiler)
+
+    def open(self) -> None:
+        """Have ready, beside everything else, what requests will need."""
+        self._desk.open()
+
+    def close(self) -> None:
+        self._desk.close()
 
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
-        self._check_model(request.model)
         form, calls = request.form, request.calls
         messages = request.conversation()
         variables = template_variables(request, self._prompts)
         tools = None if calls is None else [_declared(tool) for tool in calls.tools]
         size = len(msgspec.json.encode((messages, tools)))
         try:
-            ids = await self.aside(
+            ids = await self._aside.run(
                 size, lambda: self._prompts.chat(messages, tools=tools, variables=variables)
             )
         except TemplateError as error:
@@ -143,6 +156,7 @@ class Planner:
             ),
             stream=request.stream,
             include_usage=request.include_usage,
+            bounded=limit is not None,
             spoken=lambda: self._spoken(calls),
         )
 
@@ -159,7 +173,6 @@ class Planner:
         return Spoken(parser, must=calls.must, named=calls.named)
 
     async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
-        self._check_model(request.model)
         form = request.form
         room = self._model.context_length
         sized: list[Sized] = []
@@ -195,13 +208,14 @@ class Planner:
             ),
             stream=request.stream,
             include_usage=request.include_usage,
+            bounded=True,
         )
 
     async def _completion_ids(self, prompt: Prompt, param: str) -> list[int]:
         if not isinstance(prompt, str):
             self._check_ids(prompt, param)
             return prompt
-        ids = await self.aside(len(prompt), lambda: self._prompts.completion(prompt))
+        ids = await self._aside.run(len(prompt), lambda: self._prompts.completion(prompt))
         if not ids and self._decoder.bos_id is not None:
             return [self._decoder.bos_id]
         if not ids:
@@ -218,10 +232,6 @@ class Planner:
             for _, prompt in request.prompts()
         ]
         return [text for text in texts for _ in range(request.n)]
-
-    def _check_model(self, name: str) -> None:
-        if name != self._model.name:
-            raise model_not_found(name)
 
     def _check_ids(self, ids: Collection[int], param: str) -> None:
         size = self._model.vocab_size
@@ -263,7 +273,7 @@ class Planner:
                         prompt=prompt.ids,
                         sampling=replace(sampling, seed=seed, choice=choice),
                         stopping=_stopping(request, prompt.max_tokens),
-                        namespace=f"tenant {principal.tenant_id}",
+                        namespace=f"tenant {principal.tenant.id}",
                         published=published,
                         arrival=arrival,
                         thinking=prompt.thinking,
@@ -276,12 +286,6 @@ class Planner:
     def _head(self, id: UUID, prefix: str) -> Head:
         model = self._model
         return Head(f"{prefix}-{id.hex}", int(time.time()), model.name, model.fingerprint)
-
-    async def aside(self, size: int, work: Callable[[], T]) -> T:
-        """Do what takes time with the size of a text: at once if that is small."""
-        if size <= INLINE_CHARACTERS:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
 
 
 def _fit(

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from headrace.access.principal import Principal
 from headrace.dispatch.dispatcher import DispatchStatus
+from headrace.dispatch.terms import Terms
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.grammar import Grammar
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.quotas.demand import Consumed, Demand
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
+
+if TYPE_CHECKING:
+    from headrace.edge.deployment import Deployment
 
 
 class Running(Protocol):
@@ -29,7 +34,7 @@ class Running(Protocol):
 class Places(Protocol):
     """`dispatch.dispatcher.Dispatcher`."""
 
-    async def place(self, request: GenerationRequest) -> Running: ...
+    async def place(self, request: GenerationRequest, terms: Terms) -> Running: ...
 
     def status(self) -> DispatchStatus: ...
 
@@ -120,18 +125,68 @@ class ServedModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
-    """All of it. keepalive: seconds after which a quiet stream gets a comment. published_texts:
-    prompts whose cache all tenants share."""
+class Needs:
+    """What a request asks of a model: that it calls functions, that it can be told how much to
+    think, that its context holds so many tokens at least."""
 
-    model: ServedModel
-    prompts: Prompts
-    decoder: Decoder
-    compiler: Compiler
-    places: Places
+    tools: bool = False
+    reasoning: bool = False
+    tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a request goes. why: the way from the name that was asked to the model's, as
+    x-headrace-route tells it."""
+
+    deployment: Deployment
+    why: str
+
+
+class Router(Protocol):
+    """Finds the model that a request means."""
+
+    async def route(self, name: str, principal: Principal, needs: Needs) -> Route:
+        """Raises ApiError where there is none, or none that this principal may use."""
+        ...
+
+    def served(self, principal: Principal) -> Sequence[ServedModel]:
+        """What the principal may name."""
+        ...
+
+    def deployments(self) -> Sequence[Deployment]:
+        """What runs, the default first."""
+        ...
+
+
+class Reservation(Protocol):
+    """What a request holds of its quotas while it is on its way."""
+
+    def headers(self) -> Mapping[str, str]:
+        """How much is left, as its API tells it in headers."""
+        ...
+
+    async def settle(self, consumed: Consumed) -> None:
+        """Give back what was not used. Safe to call again, whatever happens to the caller."""
+        ...
+
+
+class Quotas(Protocol):
+    """Counts what tenants and keys use."""
+
+    async def reserve(self, principal: Principal, demand: Demand) -> Reservation:
+        """All that the request may need, at once, or nothing. Raises ApiError (429)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """All of it. keepalive: seconds after which a quiet stream gets a comment."""
+
+    router: Router
     keys: Keys
+    quotas: Quotas
     books: Books
     max_body_bytes: int = 16 << 20
     max_choices: int = 128
-    published_texts: tuple[str, ...] = ()
     keepalive: float = 12.0

@@ -1,0 +1,27 @@
+"""On what terms a request waits for its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.access.tenant import ServiceClass
+
+NOBODY = UUID(int=0)
+"""Whom the service's own requests belong to."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """tenant: whose service it counts as, weighed by `weight` against other tenants of the
+    class. deadline: unix seconds after which the answer's first token is of no use; None for the
+    class's own. long: it waits in the long lane."""
+
+    tenant: UUID = NOBODY
+    weight: int = 1
+    service_class: ServiceClass = "default"
+    deadline: float | None = None
+    long: bool = False
+
+
+USUAL = Terms()

@@ -1,0 +1,1 @@
+"""What tenants and keys may use, counted: reserved before the work, settled after it."""

@@ -1,0 +1,27 @@
+"""What a request asks of quotas, and what it came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Before dispatch. prompt_tokens: exact, each prompt once. output_tokens: the most that may be
+    generated, over all choices; bounded: whether the caller set that bound. model: served name.
+    long: whether limits of long requests hold for it."""
+
+    model: str
+    prompt_tokens: int
+    output_tokens: int
+    bounded: bool
+    long: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Consumed:
+    """At the end. cached_tokens are part of prompt_tokens."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0

@@ -1,11 +1,9 @@
-"""Databases to test on: SQLite always, PostgreSQL where the machine has it."""
+"""Databases to test on: SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,32 +13,19 @@ from sqlalchemy import URL, create_engine, text
 
 from headrace.store.database import Database
 from headrace.store.url import database_url
+from tests.servers.postgresql import PostgresServer
 
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[URL]:
-    """A server of our own on a Unix socket, as a user that is not root, without durability."""
-    initdb, pg_ctl = shutil.which("initdb"), shutil.which("pg_ctl")
-    if initdb is None or pg_ctl is None:
-        pytest.skip("PostgreSQL is not installed")
-    # Not in pytest's folder: the path of a socket may have no more than 107 bytes.
+    """A server that all tests share, each with a database of its own."""
     with tempfile.TemporaryDirectory(prefix="pg", ignore_cleanup_errors=True) as folder:
-        user = "nobody" if os.geteuid() == 0 else None
-        if user:
-            shutil.chown(folder, user)
-
-        def run(*command: str) -> None:
-            quiet = subprocess.DEVNULL
-            subprocess.run(command, check=True, user=user, cwd=folder, stdout=quiet)
-
-        server = ["-D", f"{folder}/data"]
-        run(initdb, *server, "-U", "headrace", "-A", "trust", "-E", "UTF8", "--no-sync")
-        options = f"-k {folder} -c listen_addresses= -c fsync=off"
-        run(pg_ctl, "start", "-w", *server, "-o", options, "-l", f"{folder}/log")
+        server = PostgresServer(Path(folder))
+        server.start()
         try:
-            yield URL.create("postgresql+psycopg", "headrace", query={"host": folder})
+            yield server.url
         finally:
-            run(pg_ctl, "stop", "-m", "immediate", *server)
+            server.kill()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

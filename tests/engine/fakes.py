@@ -341,7 +341,7 @@ def make_engine(
     caching: bool = True,
     budget: StepBudget | None = None,
     clock: Callable[[], float] = time.perf_counter,
-    mask_clock: Callable[[], float] = time.thread_time,
+    constraint_clock: Callable[[], float] = time.thread_time,
     scheduler: type[Scheduler] = Scheduler,
     speculator: Speculator | None = None,
     tokenizer: Tokenizer | None = None,
@@ -357,7 +357,6 @@ def make_engine(
             max_step_tokens=max_step_tokens,
             max_blocks=blocks,
             vocab_size=vocab_size,
-            mask_clock=mask_clock,
         ),
         scheduler(
             BlockPool(blocks, caching=caching),
@@ -371,6 +370,7 @@ def make_engine(
         vocab_size=vocab_size,
         constraints=constraints,
         clock=clock,
+        constraint_clock=constraint_clock,
     )
 
 

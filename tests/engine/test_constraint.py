@@ -298,7 +298,7 @@ def test_a_grammar_that_cannot_be_made_ends_its_request_alone(synchronous: bool)
     engine = fake_engine(synchronous=synchronous)
     answers = answer(engine, asked("bad", grammar="!it is empty"), asked("good"))
     finish = answers.finish("bad")
-    assert finish.reason == "error"
+    assert finish.reason == "refused"
     assert finish.error == "the grammar can't be followed: it is empty"
     assert answers.finish("good").reason == "stop"
 
@@ -306,7 +306,7 @@ def test_a_grammar_that_cannot_be_made_ends_its_request_alone(synchronous: bool)
 def test_an_engine_without_grammars_refuses_them() -> None:
     finish = answer(fake_engine(constraints=None), asked()).finish("r")
     assert (finish.reason, finish.error) == (
-        "error",
+        "refused",
         "there is nothing here that follows a grammar",
     )
 
@@ -412,7 +412,7 @@ def test_who_makes_others_wait_for_masks_is_ended_alone(
 ) -> None:
     engine = fake_engine(
         constraints=lambda grammar, ids: made(Costly(grammar.text, ids, seconds)),
-        mask_clock=lambda: Costly.now,
+        constraint_clock=lambda: Costly.now,
         synchronous=synchronous,
         speculator=speculator() if guesses else None,
     )
@@ -423,7 +423,8 @@ def test_who_makes_others_wait_for_masks_is_ended_alone(
     if taken == 20:
         assert finish.reason == "stop"
     else:
-        assert finish.error == "the grammar became too costly to follow"
+        assert finish.reason == "refused"
+        assert finish.error == "the grammar can't be followed: it became too costly"
         assert guesses or finish.completion_tokens == taken
     status = engine.status()
     assert status.blocks_free + status.blocks_cached == status.blocks_total

@@ -143,5 +143,5 @@ def test_finished_documents_are_what_the_schema_says(given: Given) -> None:
 
 def test_what_no_grammar_can_be_made_of_is_told(given: Given) -> None:
     answers = answer(given.engine(), given.request("1", Grammar("start: nothing")))
-    assert answers.finish("1").reason == "error"
+    assert answers.finish("1").reason == "refused"
     assert "nothing" in str(answers.finish("1").error)

@@ -174,11 +174,11 @@ def test_logprobs_are_of_the_model_and_parallel_to_tokens() -> None:
         (request(top_k=2**31), "top_k"),
     ],
 )
-def test_what_can_never_run_is_answered_with_an_error(bad: GenerationRequest, fault: str) -> None:
+def test_what_can_never_run_is_refused(bad: GenerationRequest, fault: str) -> None:
     engine = fake_engine(blocks=8, context_length=64)
     answers = answer(engine, bad, request("good"))
     finish = answers.finish("r")
-    assert (finish.reason, finish.completion_tokens) == ("error", 0)
+    assert (finish.reason, finish.completion_tokens) == ("refused", 0)
     assert fault in (finish.error or "")
     assert answers.finish("good").reason == "length"
 

@@ -17,6 +17,10 @@ class EngineFault(Exception):
     """The engine ended a generation with an error; the message is its sentence."""
 
 
+class EngineRefusal(Exception):
+    """The engine ended a generation because of what was asked; the message is its sentence."""
+
+
 class Sink(Protocol):
     """Where a job's outputs go."""
 
@@ -64,7 +68,7 @@ class Job:
 
     async def run(self, sink: Sink) -> None:
         """Until the last generation has ended. Raises the first fault: what `place` or the
-        sink raised, or EngineFault."""
+        sink raised, EngineFault or EngineRefusal."""
         self._tasks = [
             asyncio.create_task(self._follow(index, sink)) for index in range(len(self.choices))
         ]
@@ -98,5 +102,8 @@ class Job:
         async for output in choice.running:
             choice.note(output)
             await sink.deliver(index, output)
-        if choice.finish is not None and choice.finish.reason == "error":
-            raise EngineFault(choice.finish.error or "no reason was given")
+        finish = choice.finish
+        if finish is not None and finish.reason == "error":
+            raise EngineFault(finish.error or "no reason was given")
+        if finish is not None and finish.reason == "refused":
+            raise EngineRefusal(finish.error or "no reason was given")

@@ -20,7 +20,7 @@ from headrace.api.openai.errors import (
 )
 from headrace.dispatch.errors import Overloaded, Refused
 from headrace.edge.exchange import exchange_of
-from headrace.edge.job import EngineFault
+from headrace.edge.job import EngineFault, EngineRefusal
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.store.errors import DatabaseUnavailable
 
@@ -30,6 +30,7 @@ EXPECTED_FAULTS = (
     Refused,
     WorkerUnavailable,
     EngineFault,
+    EngineRefusal,
     DatabaseUnavailable,
 )
 """Faults that have an answer of their own; any other is a fault of ours."""
@@ -59,6 +60,8 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return unavailable("no_worker", str(fault), 1.0)
         case DatabaseUnavailable():
             return unavailable("database", "the books or keys cannot be reached", 1.0)
+        case EngineRefusal():
+            return invalid_request(f"The request can't be followed: {fault}.")
         case EngineFault():
             return engine_failed(str(fault))
         case _:

@@ -16,8 +16,9 @@ from typing import Protocol
 import structlog
 
 from headrace.engine.constraint import Constraint, Constraints
-from headrace.engine.masks import fault_of
-from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
+from headrace.engine.ending import Ending, ending_by
+from headrace.engine.metered import Metered
+from headrace.engine.output import Finish, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest, SamplingParams
 from headrace.engine.runner import ModelRunner, Step, StepResult
 from headrace.engine.scheduler import Scheduler
@@ -41,15 +42,6 @@ class Vocabulary(Protocol):
     def piece(self, token_id: int) -> bytes: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """Why a sequence ends. The fields are those of `Finish`."""
-
-    reason: FinishReason
-    matched: str | int | None = None
-    error: str | None = None
-
-
 @dataclass(slots=True)
 class Drawn:
     """Tokens that a sequence took in the last step, before they became text; one, or more where
@@ -68,7 +60,7 @@ class Engine:
     """All generations of one model replica. One thread calls it; nothing here waits but `step`.
 
     Every submitted request is answered by Outputs from `step`, the last of which carries a
-    `finish`; a request that can never run, by one with reason "error".
+    `finish`; a request that can never run, by one with reason "refused".
 
     A request with a grammar stands outside the line until its constraint is made, on another
     thread. patience: seconds that a step waits for one when it has nothing else to do.
@@ -86,10 +78,11 @@ class Engine:
         vocab_size: int,
         constraints: Constraints | None = None,
         clock: Callable[[], float] = time.perf_counter,
+        constraint_clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """vocab_size: ids from there up are refused in prompts, biases and stop ids.
         constraints: made of grammars; without, a request with one is refused. clock: in seconds;
-        steps are timed by it."""
+        steps are timed by it, and what grammars cost by constraint_clock."""
         self._runner = runner
         self._scheduler = scheduler
         self._vocabulary = vocabulary
@@ -98,6 +91,7 @@ class Engine:
         self._constraints = constraints
         self._compiling: dict[Sequence, Future[Constraint]] = {}  # in order of arrival
         self._clock = clock
+        self._constraint_clock = constraint_clock
         self._eos_ids = frozenset(token for token in vocabulary.eos_ids if token < vocab_size)
         self._live: dict[str, Sequence] = {}
         self._begun: list[Drawn] = []  # of this step, without having drawn
@@ -119,7 +113,7 @@ class Engine:
             raise ValueError(f"request {request.id!r} is alive already")
         refusal = self._refusal(request)
         if refusal is not None:
-            finish = _finish(request, Ending("error", error=refusal))
+            finish = _finish(request, Ending("refused", error=refusal))
             self._outputs.append(Output(id=request.id, finish=finish))
             return
         text = self._text_streams(request.stopping.stop, request.thinking, request.controls)
@@ -184,10 +178,10 @@ class Engine:
             if not made.done():
                 continue
             try:
-                sequence.constraint = made.result()
+                sequence.constraint = Metered(made.result(), self._constraint_clock)
                 complete = sequence.constraint.exhausted
             except Exception as error:
-                self._end(sequence, Ending("error", error=fault_of(error)))
+                self._end(sequence, ending_by(error))
                 continue
             if complete:  # the grammar's only document is the empty one
                 self._end(sequence, Ending("stop"))
@@ -248,10 +242,9 @@ class Engine:
     def _end_unmasked(self, step: Step) -> None:
         """End those whose next token can't be drawn by their grammar. Rows behind guesses come
         again, as broken ones do."""
-        for index, fault in step.unmasked.items():
+        for index, ending in step.unmasked.items():
             row = step.rows[index]
             if not row.after and not row.sequence.ended:
-                ending = Ending("stop") if fault is None else Ending("error", error=fault)
                 self._end(row.sequence, ending)
 
     def _take_tokens(self, result: StepResult) -> list[Drawn]:
@@ -290,7 +283,7 @@ class Engine:
         try:
             forced = constraint.forced()[:MOST_FORCED]
         except Exception as error:
-            self._finish_by(drawn, Ending("error", error=fault_of(error)))
+            self._finish_by(drawn, ending_by(error))
             return
         for token in forced:
             self._take(drawn, token, forced=True)
@@ -446,7 +439,7 @@ def _ending_by_token(sequence: Sequence, token: int) -> Ending | None:
             if sequence.constraint.exhausted:
                 return Ending("stop")
         except Exception as error:
-            return Ending("error", error=fault_of(error))
+            return ending_by(error)
     if sequence.generated == stopping.max_tokens:
         return Ending("length")
     return None

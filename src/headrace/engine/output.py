@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-FinishReason = Literal["stop", "length", "cancelled", "error"]
+FinishReason = Literal["stop", "length", "cancelled", "error", "refused"]
 
 
 class TokenLogprob(msgspec.Struct, frozen=True):
@@ -29,7 +29,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     ended it included (end-of-sequence or the last of a stop text); reasoning_tokens of them were
     spent on thoughts. cached_tokens: the part of the prompt that came from the prefix cache.
     matched: the stop text or stop id that ended it. error: a sentence for the caller if reason
-    is "error".
+    is "error", which is our fault, or "refused", which is the request's.
     """
 
     reason: FinishReason

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 
 from headrace.engine.blocks import blocks_for
 from headrace.engine.draws import draws
+from headrace.engine.ending import Ending
 from headrace.engine.masks import MaskTable
 from headrace.engine.row import Row
 from headrace.engine.scheduler import Plan
@@ -23,13 +22,13 @@ FORCED = 1e38
 @dataclass(frozen=True, slots=True)
 class Step:
     """A launched plan. rows: what each logits row is for. fault: why it did not start.
-    unmasked: rows whose grammar leaves nothing to draw, and how it failed, if it did."""
+    unmasked: rows whose grammar leaves nothing to draw, and how they end."""
 
     plan: Plan
     rows: list[Row]
     sampling: Sampling
     fault: Exception | None = None
-    unmasked: dict[int, str | None] = field(default_factory=dict)
+    unmasked: dict[int, Ending] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +51,10 @@ class ModelRunner:
         max_step_tokens: int,
         max_blocks: int,
         vocab_size: int,
-        mask_clock: Callable[[], float] = time.thread_time,
     ) -> None:
-        """The most sequences and tokens of a step, and blocks of a sequence. mask_clock: in
-        seconds; masks are timed by it."""
+        """The most sequences and tokens of a step, and blocks of a sequence."""
         self._executable = executable
-        self._masks = MaskTable(vocab_size, clock=mask_clock)
+        self._masks = MaskTable(vocab_size)
         self._tokens = np.zeros(max_step_tokens, np.int32)
         self._positions = np.zeros(max_step_tokens, np.int32)
         self._starts = np.zeros(max_sequences + 1, np.int32)

@@ -16,9 +16,6 @@ from headrace.engine.output import TokenLogprob
 from headrace.engine.request import GenerationRequest
 from headrace.text.reasoning import Thinking
 
-MASK_SECONDS = 0.15
-"""What the masks of one sequence may take in all beyond what is usual."""
-
 
 class TextStream(Protocol):
     """Turns generated tokens into text that is safe to send (`text.pipeline.TextPipeline`)."""
@@ -65,9 +62,8 @@ class Sequence:
     arrival: its number in order of arrival. cached_tokens: tokens of the prompt that others had
     computed when it came to them; what it finds of its own after a preemption doesn't count.
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
-    need. constraint: where it is in the grammar that it follows, if any. mask_seconds: what its
-    masks may still take beyond the usual (`masks`). forced: so many of its last tokens had no
-    alternative and were taken without a step of their own. in_flight: the step
+    need. constraint: where it is in the grammar that it follows, if any. forced: so many of its
+    last tokens had no alternative and were taken without a step of their own. in_flight: the step
     that runs now reads and writes its blocks. ended: no further token counts. surplus: how many of
     its last tokens were drawn together with the one that ended it, behind it, and don't count.
 
@@ -87,7 +83,6 @@ class Sequence:
         "ending_ids",
         "forced",
         "in_flight",
-        "mask_seconds",
         "prompt_length",
         "prompt_logprobs",
         "request",
@@ -123,7 +118,6 @@ class Sequence:
         banned_for = stopping.min_tokens if request.grammar is None else 0
         self.adjuster = adjuster_for(sampling, request.prompt, self.ending_ids, banned_for)
         self.constraint: Constraint | None = None
-        self.mask_seconds = MASK_SECONDS
         self.forced = 0
         self.prompt_logprobs: list[TokenLogprob] = []
         self.reserved = False

@@ -179,6 +179,10 @@ class Settings(BaseSettings):
     max_choices: Annotated[
         int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
     ] = 128
+    metrics: Annotated[
+        Literal["open", "admin"],
+        Field(description="Who may read /metrics: everyone, or keys with the scope admin."),
+    ] = "open"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least level logged.")
     ] = "info"

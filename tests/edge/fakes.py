@@ -294,6 +294,10 @@ class Book:
     opened: dict[UUID, OpenCharge] = field(default_factory=dict)
     closed: dict[UUID, dict[str, Any]] = field(default_factory=dict)
 
+    @property
+    def backlog(self) -> int:
+        return 0
+
     async def open(self, charge: OpenCharge) -> None:
         assert charge.id not in self.opened
         self.opened[charge.id] = charge

@@ -139,6 +139,7 @@ async def run(
             books=ledger,
             max_body_bytes=int(settings.max_body_bytes),
             max_choices=settings.max_choices,
+            open_metrics=settings.metrics == "open",
         )
         server = Server(create_app(services, aside), on_stop=dispatcher.drain)
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -12,6 +12,7 @@ from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
 from headrace.edge.generation import GenerationEndpoint
 from headrace.edge.health import HealthEndpoint
+from headrace.edge.metrics import MetricsEndpoint
 from headrace.edge.middleware import ExchangeMiddleware
 from headrace.edge.models import ModelsEndpoint
 from headrace.edge.responses import EXPECTED_FAULTS, answer_fault, answer_router
@@ -23,18 +24,23 @@ def create_app(services: Services, aside: Aside) -> Starlette:
     chat = GenerationEndpoint(services, Chat(services.max_choices), aside)
     completion = GenerationEndpoint(services, Completion(services.max_choices), aside)
     models, health = ModelsEndpoint(services), HealthEndpoint(services)
+    metrics = MetricsEndpoint(services)
+    routes = [
+        Route("/v1/chat/completions", chat, methods=["POST"]),
+        Route("/v1/completions", completion, methods=["POST"]),
+        Route("/v1/models", models.all, methods=["GET"]),
+        Route("/v1/models/{model:path}", models.show, methods=["GET"]),
+        Route("/healthz", health.live, methods=["GET"]),
+        Route("/readyz", health.ready, methods=["GET"]),
+        Route("/metrics", metrics.show, methods=["GET"]),
+        Route("/", health.index, methods=["GET"]),
+    ]
     app = Starlette(
-        routes=[
-            Route("/v1/chat/completions", chat, methods=["POST"]),
-            Route("/v1/completions", completion, methods=["POST"]),
-            Route("/v1/models", models.all, methods=["GET"]),
-            Route("/v1/models/{model:path}", models.show, methods=["GET"]),
-            Route("/healthz", health.live, methods=["GET"]),
-            Route("/readyz", health.ready, methods=["GET"]),
-            Route("/", health.index, methods=["GET"]),
-        ],
+        routes=routes,
         middleware=[
-            Middleware(ExchangeMiddleware),
+            Middleware(
+                ExchangeMiddleware, services.meter, {route.endpoint: route.path for route in routes}
+            ),
             Middleware(
                 CORSMiddleware,
                 allow_origins=["*"],

@@ -5,17 +5,23 @@ from __future__ import annotations
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from headrace.access import principal as access
 from headrace.access.errors import InvalidKey
-from headrace.access.principal import Principal
+from headrace.access.principal import SCOPES, Principal
 from headrace.api.openai.errors import invalid_api_key, permission_denied
 from headrace.edge.exchange import exchange_of
 from headrace.edge.services import Keys
 
-INFERENCE = "inference"
+INFERENCE, ADMIN = SCOPES
+
+_REFUSALS = {
+    INFERENCE: "This API key is not allowed to use models.",
+    ADMIN: "This API key is not allowed to administer the service.",
+}
 
 
-async def authenticate(scope: Scope, keys: Keys) -> Principal:
-    """The principal of the request's key, which must be allowed inference. Touches neither
+async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENCE) -> Principal:
+    """The principal of the request's key, which must have the wanted scope. Touches neither
     the body nor anything behind the edge. Raises ApiError (401, 403)."""
     scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
     key = key.strip()
@@ -28,6 +34,6 @@ async def authenticate(scope: Scope, keys: Keys) -> Principal:
     except InvalidKey:
         raise invalid_api_key("Incorrect API key provided.") from None
     exchange_of(scope).facts.update(tenant=principal.tenant.name, key_id=principal.key_id)
-    if INFERENCE not in principal.scopes:
-        raise permission_denied("This API key is not allowed to use models.")
+    if wanted not in principal.scopes:
+        raise permission_denied(_REFUSALS[wanted])
     return principal

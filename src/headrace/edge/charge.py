@@ -13,6 +13,7 @@ from headrace.edge.job import Job
 from headrace.edge.plan import Plan
 from headrace.edge.services import Books, ServedModel
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.observe.meter import Generated, Meter
 from headrace.quotas.demand import Consumed
 
 
@@ -21,6 +22,7 @@ class Charge:
     """The charge of a job's request, whatever becomes of the job."""
 
     books: Books
+    meter: Meter
     id: UUID
     plan: Plan
     job: Job
@@ -49,6 +51,7 @@ class Charge:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
         )
+        self.meter.generated(self.exchange.model, self._generated(usage))
         await self.books.close(
             self.id,
             prompt_tokens=usage.prompt_tokens,
@@ -82,6 +85,18 @@ class Charge:
                 cached += group[0].finish.cached_tokens
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return make_usage(prompt, completion, cached, reasoning)
+
+    def _generated(self, usage: Usage) -> Generated:
+        choices = self.job.choices
+        steps = sum(max(choice.completion_tokens - 1, 0) for choice in choices if choice.finish)
+        firsts = [choice.first_token for choice in choices if choice.first_token is not None]
+        return Generated(
+            prompt_tokens=usage.prompt_tokens,
+            cached_tokens=usage.prompt_tokens_details.cached_tokens,
+            completion_tokens=usage.completion_tokens,
+            first_token=min(firsts) - self.exchange.arrived if firsts else None,
+            per_token=sum(choice.decoding for choice in choices) / steps if steps else None,
+        )
 
     def ending(self) -> Ending:
         """How the request ended as a whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
@@ -15,9 +16,12 @@ _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 @dataclass(slots=True)
 class Exchange:
     """id: what x-request-id says. facts: what the log line will tell beside the usual; never
-    a key, a prompt or an output. headers: what every answer will carry beside its own."""
+    a key, a prompt or an output. headers: what every answer will carry beside its own. arrived: by
+    `time.perf_counter`. model: the served name that the request was routed to, if it was."""
 
     id: str
+    arrived: float = field(default_factory=time.perf_counter)
+    model: str = ""
     facts: dict[str, object] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
 

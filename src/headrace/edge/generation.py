@@ -68,11 +68,12 @@ class GenerationEndpoint(Generic[R]):
         route = await services.router.route(request.model, principal, self._dialect.needs(request))
         exchange.headers["x-headrace-route"] = route.why
         id, deployment = uuid7(), route.deployment
+        exchange.model = deployment.model.name
         plan = await self._dialect.plan(deployment.planner, request, id, principal)
         reservation = await services.quotas.reserve(principal, _demand(plan, deployment.model.name))
         exchange.headers.update(reservation.headers())
         job = Job(deployment.places, plan.generations, _terms(principal))
-        charge = Charge(services.books, id, plan, job, exchange)
+        charge = Charge(services.books, services.meter, id, plan, job, exchange)
         async with _settling(reservation, charge):
             await charge.open(principal, deployment.model, scope["path"])
             async with _ending_when_gone(receive, job) as gone:

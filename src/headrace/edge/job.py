@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -36,18 +37,31 @@ class Sink(Protocol):
 @dataclass(slots=True)
 class Choice:
     """One generation and what is known of it so far. completion_tokens: seen so far, and
-    exact once `finish` is there; reasoning_tokens: only then."""
+    exact once `finish` is there; reasoning_tokens: only then. first_token, ended: when the first
+    token and the finish were seen, by `time.perf_counter`."""
 
     request: GenerationRequest
     running: Running | None = None
     finish: Finish | None = None
     completion_tokens: int = 0
     reasoning_tokens: int = 0
+    first_token: float | None = None
+    ended: float | None = None
+
+    @property
+    def decoding(self) -> float:
+        """Seconds from its first token to its end, as far as both were seen."""
+        if self.first_token is None or self.ended is None:
+            return 0.0
+        return self.ended - self.first_token
 
     def note(self, output: Output) -> None:
         self.completion_tokens += len(output.tokens)
+        if self.first_token is None and output.tokens:
+            self.first_token = time.perf_counter()
         if output.finish is not None:
             self.finish = output.finish
+            self.ended = time.perf_counter()
             self.completion_tokens = output.finish.completion_tokens
             self.reasoning_tokens = output.finish.reasoning_tokens
 

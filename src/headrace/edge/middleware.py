@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -10,21 +11,25 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headrace.api.openai.errors import internal_error
 from headrace.edge.exchange import begin_exchange
 from headrace.edge.responses import error_response
+from headrace.observe.meter import Meter
 
 log = structlog.get_logger("headrace.edge")
 
-POLLED = ("/healthz", "/readyz")
-"""Paths that balancers ask for all the time."""
+POLLED = ("/healthz", "/readyz", "/metrics")
+"""Paths that balancers and Prometheus ask for all the time."""
 
 CLIENT_GONE = 499
 """What the log shows where the client left before there was a status."""
 
 
 class ExchangeMiddleware:
-    """Pure ASGI: a stream pays one comparison per chunk for it."""
+    """Pure ASGI: a stream pays one comparison per chunk for it. endpoints: the paths of routes, by
+    what they lead to, under which requests are counted."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, meter: Meter, endpoints: Mapping[object, str]) -> None:
         self._app = app
+        self._meter = meter
+        self._endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -32,7 +37,7 @@ class ExchangeMiddleware:
             return
         exchange = begin_exchange(scope)
         status = CLIENT_GONE
-        started = time.perf_counter()
+        self._meter.in_flight += 1
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
@@ -53,6 +58,10 @@ class ExchangeMiddleware:
                 raise  # the head is sent: all that is left is to cut the connection
             await error_response(internal_error(exchange.id))(scope, receive, send_with_id)
         finally:
+            seconds = time.perf_counter() - exchange.arrived
+            endpoint = self._endpoints.get(scope.get("endpoint"), "")
+            self._meter.in_flight -= 1
+            self._meter.answered(endpoint, exchange.model, status, seconds)
             note = log.debug if scope["path"] in POLLED else log.info
             note(
                 "request",
@@ -60,6 +69,6 @@ class ExchangeMiddleware:
                 method=scope["method"],
                 path=scope["path"],
                 status=status,
-                ms=round((time.perf_counter() - started) * 1000, 1),
+                ms=round(seconds * 1000, 1),
                 **exchange.facts,
             )

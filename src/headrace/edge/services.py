@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.grammar import Grammar
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.observe.meter import Meter
 from headrace.quotas.demand import Consumed, Demand
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
@@ -49,6 +50,9 @@ class Keys(Protocol):
 
 class Books(Protocol):
     """`ledger.ledger.Ledger`."""
+
+    @property
+    def backlog(self) -> int: ...
 
     async def open(self, charge: OpenCharge) -> None: ...
 
@@ -181,7 +185,8 @@ class Quotas(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """All of it. keepalive: seconds after which a quiet stream gets a comment."""
+    """All of it. keepalive: seconds after which a quiet stream gets a comment. open_metrics: they
+    need no key."""
 
     router: Router
     keys: Keys
@@ -190,3 +195,5 @@ class Services:
     max_body_bytes: int = 16 << 20
     max_choices: int = 128
     keepalive: float = 12.0
+    meter: Meter = field(default_factory=Meter)
+    open_metrics: bool = True

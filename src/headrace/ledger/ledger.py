@@ -66,6 +66,11 @@ class Ledger:
         charge by charge."""
         await self._writer.stop(timeout)
 
+    @property
+    def backlog(self) -> int:
+        """Entries that wait for the database."""
+        return len(self._writer)
+
     async def open(self, charge: OpenCharge) -> None:
         """Write down that a request begins; committed when this returns, and then to be closed.
         If this raises or is cancelled nothing is left to close.

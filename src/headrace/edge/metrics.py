@@ -1,0 +1,53 @@
+"""`GET /metrics`, for Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headrace.edge.authentication import ADMIN, authenticate
+from headrace.edge.deployment import Deployment
+from headrace.edge.services import Services
+from headrace.fleet.errors import WorkerUnavailable
+from headrace.observe.engines import EngineView, engine_families
+from headrace.observe.exposition import Exposition
+
+PROBE_SECONDS = 1.0
+"""For an engine's reading; one that gives none in time is not up."""
+
+
+class MetricsEndpoint:
+    """Numbers about the service and names of models and tenants; never a key or a prompt. Open to
+    everyone who reaches the address, or for keys with the scope admin, as it is set."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._exposition = Exposition()
+
+    async def show(self, request: Request) -> Response:
+        if not self._services.open_metrics:
+            await authenticate(request.scope, self._services.keys, ADMIN)
+        deployments = self._services.router.deployments()
+        views = await asyncio.gather(*map(_view, deployments))
+        families = [*self._own(), *engine_families(views)]
+        accept = request.headers.get("accept", "")
+        text, content_type = await asyncio.to_thread(self._exposition.write, families, accept)
+        return Response(text, headers={"content-type": content_type})
+
+    def _own(self) -> Iterable[Metric]:
+        yield from self._services.meter.families()
+        backlog = "Entries that wait to be written into the books."
+        yield GaugeMetricFamily("headrace_ledger_backlog", backlog, self._services.books.backlog)
+
+
+async def _view(deployment: Deployment) -> EngineView:
+    status = deployment.places.status()
+    try:
+        reading = await deployment.places.probe(PROBE_SECONDS)
+    except (TimeoutError, WorkerUnavailable):
+        return EngineView(deployment.model.name, status.worker, None)
+    return EngineView(deployment.model.name, status.worker, reading)

@@ -176,6 +176,15 @@ class Settings(BaseSettings):
     max_queue: Annotated[
         int, Field(ge=0, le=1 << 20, description="Requests that may wait; more are shed with 529.")
     ] = 1024
+    long_from: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=1 << 24,
+            description="A prompt of so many tokens is long: it waits, is priced and is limited"
+            " apart (default: a quarter of the context).",
+        ),
+    ] = None
     max_choices: Annotated[
         int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
     ] = 128

@@ -128,7 +128,7 @@ async def run(
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         aside = Aside()
         cleanup.callback(aside.close)
-        model = served_model(config, version, words.model)
+        model = served_model(config, version, words.model, settings.long_from)
         planner = Planner(model, words.prompts, words.tokenizer, words.compiler, aside, published)
         planner.open()
         cleanup.callback(planner.close)
@@ -261,7 +261,9 @@ def _bytes(size: ByteSize | None) -> int | None:
     return None if size is None else int(size)
 
 
-def served_model(config: WorkerConfig, version: ModelVersion, model: Model) -> ServedModel:
+def served_model(
+    config: WorkerConfig, version: ModelVersion, model: Model, long_from: int | None
+) -> ServedModel:
     from headrace.edge.services import ServedModel
     from headrace.fleet.draft import open_draft
     from headrace.fleet.sizes import sizes_for
@@ -279,6 +281,7 @@ def served_model(config: WorkerConfig, version: ModelVersion, model: Model) -> S
         context_length=sizes.context_length,
         vocab_size=model.program.vocab_size,
         fingerprint=f"fp_{hashlib.sha256(determined_by.encode()).hexdigest()[:10]}",
+        long_from=long_from or max(1, sizes.context_length // 4),
     )
 
 

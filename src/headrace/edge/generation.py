@@ -70,9 +70,11 @@ class GenerationEndpoint(Generic[R]):
         id, deployment = uuid7(), route.deployment
         exchange.model = deployment.model.name
         plan = await self._dialect.plan(deployment.planner, request, id, principal)
-        reservation = await services.quotas.reserve(principal, _demand(plan, deployment.model.name))
+        long = deployment.model.is_long(plan.longest_prompt)
+        demand = _demand(plan, deployment.model.name, long)
+        reservation = await services.quotas.reserve(principal, demand)
         exchange.headers.update(reservation.headers())
-        job = Job(deployment.places, plan.generations, _terms(principal))
+        job = Job(deployment.places, plan.generations, _terms(principal, long))
         charge = Charge(services.books, services.meter, id, plan, job, exchange)
         async with _settling(reservation, charge):
             await charge.open(principal, deployment.model, scope["path"])
@@ -111,18 +113,21 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await charge.close()
 
 
-def _demand(plan: Plan, model: str) -> Demand:
+def _demand(plan: Plan, model: str, long: bool) -> Demand:
     return Demand(
         model=model,
         prompt_tokens=plan.prompt_tokens,
         output_tokens=plan.output_tokens,
         bounded=plan.bounded,
+        long=long,
     )
 
 
-def _terms(principal: Principal) -> Terms:
+def _terms(principal: Principal, long: bool) -> Terms:
     tenant = principal.tenant
-    return Terms(tenant=tenant.id, weight=tenant.weight, service_class=tenant.service_class)
+    return Terms(
+        tenant=tenant.id, weight=tenant.weight, service_class=tenant.service_class, long=long
+    )
 
 
 @contextlib.asynccontextmanager

@@ -65,6 +65,11 @@ class Plan:
         return sum(len(first.prompt) for first in self.generations[:: self.per_prompt])
 
     @property
+    def longest_prompt(self) -> int:
+        """In tokens; it decides whether the request is a long one."""
+        return max(len(generation.prompt) for generation in self.generations)
+
+    @property
     def output_tokens(self) -> int:
         """The most that may be generated, over all choices."""
         return sum(generation.stopping.max_tokens for generation in self.generations)

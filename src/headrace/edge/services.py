@@ -118,7 +118,9 @@ class Decoder(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedModel:
     """The model as callers know it. version: content hash; created: unix seconds;
-    context_length: tokens of prompt and completion together; vocab_size: ids end there."""
+    context_length: tokens of prompt and completion together; vocab_size: ids end there.
+    long_from: a prompt of so many tokens is long: it waits, is priced and is limited apart; None
+    if none is."""
 
     name: str
     version: str
@@ -126,6 +128,10 @@ class ServedModel:
     context_length: int
     vocab_size: int
     fingerprint: str
+    long_from: int | None = None
+
+    def is_long(self, prompt_tokens: int) -> bool:
+        return self.long_from is not None and prompt_tokens >= self.long_from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from sqlalchemy import URL
 from structlog.testing import capture_logs
 
 from headrace.access.authenticator import Authenticator
-from headrace.access.directory import create_key, revoke_key
 from headrace.access.errors import InvalidKey
 from headrace.access.key import Key
+from headrace.access.keys import create_key, revoke_key
 from headrace.access.principal import Principal
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
@@ -52,14 +52,20 @@ def create(database: Database, key: Key | None = None, expires_at: int | None = 
     key = key or Key.make()
     with database.transaction(write=True) as connection:
         create_key(
-            connection, key, PEPPER, tenant="acme", scopes=["inference"], expires_at=expires_at
+            connection,
+            key,
+            PEPPER,
+            tenant="acme",
+            scopes=["inference"],
+            actor="test",
+            expires_at=expires_at,
         )
     return key
 
 
 def revoke(database: Database, id: str) -> None:
     with database.transaction(write=True) as connection:
-        revoke_key(connection, id)
+        revoke_key(connection, id, actor="test")
 
 
 async def test_a_valid_key_tells_its_tenant(database: Database) -> None:
@@ -230,9 +236,9 @@ async def test_a_revocation_by_another_process_is_seen_while_running(
     script = (
         "import sys; from sqlalchemy import make_url\n"
         "from headrace.store.database import Database\n"
-        "from headrace.access.directory import revoke_key\n"
+        "from headrace.access.keys import revoke_key\n"
         "with Database.open(make_url(sys.argv[1])).transaction(write=True) as connection:\n"
-        "    revoke_key(connection, sys.argv[2])\n"
+        "    revoke_key(connection, sys.argv[2], actor='test')\n"
     )
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", script, str(sqlite_url), key.id

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from headrace.access.directory import StoredKey, create_key
 from headrace.access.key import Key
+from headrace.access.keys import StoredKey, create_key
 from headrace.ledger.charge import Ending, OpenCharge
 from headrace.ledger.ledger import Ledger
 from headrace.store.database import Database
@@ -22,7 +22,9 @@ OTHER_EDGE = UUID("01890a5d-ac96-774b-bcce-b302099a8058")
 
 def create_holder(database: Database, tenant: str = "acme") -> StoredKey:
     with database.transaction(write=True) as connection:
-        return create_key(connection, Key.make(), b"pepper", tenant=tenant, scopes=["inference"])
+        return create_key(
+            connection, Key.make(), b"pepper", tenant=tenant, scopes=["inference"], actor="test"
+        )
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,8 @@ async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books)
         "cached_tokens": 2,
         "reasoning_tokens": 1,
         "ending": "length",
+        "price_id": None,
+        "cost": None,
     }
 
 

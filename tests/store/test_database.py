@@ -60,7 +60,7 @@ def test_writers_that_read_first_never_fail(database: Database) -> None:
 
     def increment(_: int) -> None:
         with database.transaction(write=True) as connection:
-            query = select(counters.c.value).where(counters.c.name == "keys").with_for_update()
+            query = select(counters.c.value).where(counters.c.name == "registry").with_for_update()
             value = connection.scalars(query).one()
             connection.execute(update(counters).values(value=value + 1))
 
@@ -80,7 +80,7 @@ def test_a_reader_neither_waits_for_a_writer_nor_sees_half_of_it(database: Datab
 
 
 def test_rows_must_belong_to_something(database: Database) -> None:
-    values = {"id": "k", "tenant_id": uuid7(), "digest": b"", "scopes": "", "created_at": 1}
+    values = {"id": "k", "tenant_id": uuid7(), "scopes": "", "created_at": 1}
     with pytest.raises(IntegrityError), database.transaction(write=True) as connection:
         connection.execute(insert(keys).values(values))
 

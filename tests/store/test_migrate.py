@@ -32,7 +32,9 @@ def test_an_empty_database_gets_every_table(empty_url: URL) -> None:
     assert tables(database) == {*metadata.tables, "alembic_version"}
     with database.transaction() as connection:
         assert revision(connection) == HEAD
-        assert connection.execute(select(counters.c.name, counters.c.value)).all() == [("keys", 0)]
+        assert connection.execute(select(counters.c.name, counters.c.value)).all() == [
+            ("registry", 0)
+        ]
     database.close()
 
 

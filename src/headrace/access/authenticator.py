@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import time
 from collections.abc import Callable
 
 import structlog
 
 from headrace.access.cache import ExpiringCache
-from headrace.access.directory import StoredKey, find_key, keys_revision
+from headrace.access.credential import Credential, find_credential
 from headrace.access.errors import InvalidKey
 from headrace.access.key import Key
 from headrace.access.principal import Principal
-from headrace.access.tenant import Tenant
+from headrace.access.revision import revision
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 
@@ -51,9 +50,9 @@ class Authenticator:
         self._poll_seconds = poll_seconds
         self._now = now
         # Apart, so that a flood of guessed keys cannot drive out the valid ones.
-        self._valid = ExpiringCache[bytes, StoredKey](VALID_SECONDS, capacity, monotonic)
+        self._valid = ExpiringCache[bytes, Credential](VALID_SECONDS, capacity, monotonic)
         self._invalid = ExpiringCache[bytes, bool](INVALID_SECONDS, capacity, monotonic)
-        self._lookups: dict[bytes, asyncio.Task[StoredKey | None]] = {}
+        self._lookups: dict[bytes, asyncio.Task[Credential | None]] = {}
         self._revision = -1
         self._watching: asyncio.Task[None] | None = None
 
@@ -77,24 +76,23 @@ class Authenticator:
         """
         key = Key.parse(raw_key)
         digest = key.digest(self._pepper)
-        stored = self._valid.get(digest)
-        if stored is None and self._invalid.get(digest) is None:
-            stored = await self._look_up_once(key.id, digest)
-        if stored is None or not stored.is_valid(self._now()):
+        credential = self._valid.get(digest)
+        if credential is None and self._invalid.get(digest) is None:
+            credential = await self._look_up_once(key.id, digest)
+        if credential is None or not credential.is_valid(self._now()):
             raise InvalidKey("unknown, expired or revoked")
-        tenant = Tenant(id=stored.tenant_id, name=stored.tenant)
-        return Principal(tenant, stored.id, stored.scopes)
+        return credential.principal
 
     async def refresh(self) -> None:
-        """Forget everything if a key was changed since the last call. Whoever changes one in
-        this process calls it afterwards. Raises DatabaseUnavailable."""
-        revision = await self._database.run(keys_revision)
-        if revision != self._revision:
-            self._revision = revision
+        """Forget everything if anything was changed since the last call. Whoever changes something
+        in this process calls it afterwards. Raises DatabaseUnavailable."""
+        found = await self._database.run(revision)
+        if found != self._revision:
+            self._revision = found
             self._valid.clear()
             self._invalid.clear()
 
-    async def _look_up_once(self, id: str, digest: bytes) -> StoredKey | None:
+    async def _look_up_once(self, id: str, digest: bytes) -> Credential | None:
         """Callers that ask for the same key meanwhile share one look-up; those who give up
         leave it to the others."""
         lookup = self._lookups.get(digest)
@@ -104,17 +102,17 @@ class Authenticator:
             lookup.add_done_callback(lambda _: self._lookups.pop(digest))
         return await asyncio.shield(lookup)
 
-    async def _look_up(self, id: str, digest: bytes) -> StoredKey | None:
-        revision = self._revision
-        stored = await self._database.run(lambda connection: find_key(connection, id))
-        if stored is not None and not hmac.compare_digest(stored.digest, digest):
-            stored = None
-        if revision == self._revision:  # else what was read may be older than the change
-            if stored is not None and stored.is_valid(self._now()):
-                self._valid.put(digest, stored)
+    async def _look_up(self, id: str, digest: bytes) -> Credential | None:
+        before = self._revision
+        credential = await self._database.run(
+            lambda connection: find_credential(connection, id, digest)
+        )
+        if before == self._revision:  # else what was read may be older than the change
+            if credential is not None and credential.is_valid(self._now()):
+                self._valid.put(digest, credential)
             else:
                 self._invalid.put(digest, True)
-        return stored
+        return credential
 
     async def _watch(self) -> None:
         reachable = True

@@ -1,4 +1,4 @@
-"""What can be wrong with a key."""
+"""What can be wrong with a key, and with a change to what is known of tenants."""
 
 
 class InvalidKey(Exception):
@@ -7,4 +7,12 @@ class InvalidKey(Exception):
 
 
 class AccessError(ValueError):
-    """A change to tenants or keys cannot be made; the message says why."""
+    """A change to tenants, keys, names or prices cannot be made; the message says why."""
+
+
+class NotFound(AccessError):
+    """What should be shown or changed does not exist."""
+
+
+class AlreadyExists(AccessError):
+    """What should be made exists."""

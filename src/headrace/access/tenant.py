@@ -17,8 +17,9 @@ SERVICE_CLASSES: tuple[ServiceClass, ...] = ("interactive", "default", "batch")
 class Tenant:
     """service_class: the best its requests may ask for, and what they get by default. weight: its
     share of the service against other tenants of its class. models: names of models it may use,
-    None for all. aliases: names of its own for models. pins: versions of models it stays with,
-    by the model's name. enabled: False turns all its requests away."""
+    None for all. aliases: its own names for models and everybody's, of which its own win. pins:
+    versions of models it stays with, by the model's name. enabled: False turns all its requests
+    away. created_at: unix milliseconds."""
 
     id: UUID
     name: str
@@ -29,3 +30,4 @@ class Tenant:
     aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
     pins: Mapping[str, str] = field(default_factory=dict, hash=False)
     enabled: bool = True
+    created_at: int = 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -30,3 +32,11 @@ def open_database(settings: Settings) -> Iterator[Database]:
             yield database
         finally:
             database.close()
+
+
+def actor() -> str:
+    """The user of this machine who gives the command, as the audit log names them."""
+    try:
+        return f"user:{pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:
+        return f"user:{os.getuid()}"

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import in_data_dir, open_database
+from headrace.cli.books import actor, in_data_dir, open_database
 from headrace.cli.moments import iso, moment_ahead
 from headrace.cli.output import CommandError, JsonFlag, plainly, print_record, print_rows
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from headrace.access.directory import StoredKey
+    from headrace.access.keys import StoredKey
 
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -30,9 +30,9 @@ def create(
     as_json: JsonFlag = False,
 ) -> None:
     """Make a key. It is shown this once and stored nowhere."""
-    from headrace.access.directory import create_key
     from headrace.access.errors import AccessError
     from headrace.access.key import Key
+    from headrace.access.keys import create_key
     from headrace.store.files import read_pepper
 
     end = moment_ahead(expires, "--expires") if expires else None
@@ -48,6 +48,7 @@ def create(
                 pepper,
                 tenant=tenant,
                 scopes=scope or ["inference"],
+                actor=actor(),
                 expires_at=None if end is None else int(end.timestamp() * 1000),
             )
     record = {
@@ -70,7 +71,7 @@ def list_all(
     as_json: JsonFlag = False,
 ) -> None:
     """List keys: their ids, never their secrets."""
-    from headrace.access.directory import list_keys
+    from headrace.access.keys import list_keys
 
     with open_database(settings) as database, database.transaction() as connection:
         rows = [_described(stored) for stored in list_keys(connection, tenant)]
@@ -85,15 +86,15 @@ def revoke(
     as_json: JsonFlag = False,
 ) -> None:
     """End a key for good. A running service refuses it within a second or two."""
-    from headrace.access.directory import revoke_key
     from headrace.access.errors import AccessError
+    from headrace.access.keys import revoke_key
 
     with (
         open_database(settings) as database,
         plainly(AccessError),
         database.transaction(write=True) as connection,
     ):
-        stored = revoke_key(connection, id)
+        stored = revoke_key(connection, id, actor=actor())
     print_record(_described(stored), as_json=as_json)
 
 

@@ -1,0 +1,168 @@
+"""Tenants in the database. Every function works inside the caller's transaction; the changes
+want a write transaction."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+from uuid import UUID
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, insert, or_, select, true, update
+
+from headrace.access.audit import record
+from headrace.access.errors import AccessError, AlreadyExists, NotFound
+from headrace.access.limits import UNLIMITED, Limits
+from headrace.access.names import checked_word
+from headrace.access.revision import begin_change
+from headrace.access.tenant import ServiceClass, Tenant
+from headrace.store.ids import uuid7
+from headrace.store.schema import aliases, pins, tenants
+
+NAME_LENGTH = 200
+HEAVIEST = 1000
+
+
+def find_tenant(connection: Connection, name: str) -> Tenant | None:
+    return next(iter(_load(connection, tenants.c.name == name)), None)
+
+
+def get_tenant(connection: Connection, name: str) -> Tenant:
+    """Raises NotFound."""
+    tenant = find_tenant(connection, name)
+    if tenant is None:
+        raise NotFound(f"there is no tenant {name!r}")
+    return tenant
+
+
+def tenant_of(connection: Connection, id: UUID) -> Tenant:
+    """The tenant of this id, which there is."""
+    (tenant,) = _load(connection, tenants.c.id == id)
+    return tenant
+
+
+def list_tenants(connection: Connection) -> list[Tenant]:
+    """All of them, by name."""
+    return _load(connection, true())
+
+
+def create_tenant(
+    connection: Connection,
+    name: str,
+    *,
+    actor: str,
+    service_class: ServiceClass = "default",
+    weight: int = 1,
+    limits: Limits = UNLIMITED,
+    models: frozenset[str] | None = None,
+) -> Tenant:
+    """Raises:
+    AlreadyExists: the name is taken.
+    AccessError: an unusable name or value.
+    """
+    begin_change(connection)
+    if find_tenant(connection, name) is not None:
+        raise AlreadyExists(f"there is a tenant {name!r} already")
+    tenant = _checked(
+        Tenant(
+            id=uuid7(),
+            name=name,
+            service_class=service_class,
+            weight=weight,
+            limits=limits,
+            models=models,
+            created_at=time.time_ns() // 1_000_000,
+        )
+    )
+    identity = {"id": tenant.id, "name": name, "created_at": tenant.created_at}
+    connection.execute(insert(tenants).values(identity | _columns(tenant)))
+    record(connection, actor, "tenant.create", name, after=state_of(tenant))
+    return get_tenant(connection, name)
+
+
+def change_tenant(
+    connection: Connection, name: str, change: Callable[[Tenant], Tenant], *, actor: str
+) -> Tenant:
+    """Put what `change` makes of the tenant in its place. It may change all but the identity,
+    aliases and pins: `lambda tenant: replace(tenant, enabled=False)`.
+
+    Raises:
+        NotFound
+        AccessError: an unusable value.
+    """
+    begin_change(connection)
+    before = get_tenant(connection, name)
+    after = _checked(change(before))
+    connection.execute(update(tenants).where(tenants.c.id == before.id).values(_columns(after)))
+    states = {"before": state_of(before), "after": state_of(after)}
+    record(connection, actor, "tenant.update", name, **states)
+    return get_tenant(connection, name)
+
+
+def ensure_tenant(connection: Connection, name: str, *, actor: str) -> Tenant:
+    """The tenant of this name, made if there is none. Raises AccessError: an unusable name."""
+    return find_tenant(connection, name) or create_tenant(connection, name, actor=actor)
+
+
+def state_of(tenant: Tenant) -> dict[str, object]:
+    """What can be changed of a tenant by `change_tenant`, as JSON may hold it."""
+    return {
+        "service_class": tenant.service_class,
+        "weight": tenant.weight,
+        "enabled": tenant.enabled,
+        "limits": tenant.limits.given(),
+        "models": None if tenant.models is None else sorted(tenant.models),
+    }
+
+
+def _load(connection: Connection, condition: ColumnElement[bool]) -> list[Tenant]:
+    owners = select(tenants.c.id).where(condition).scalar_subquery()
+    everybodys: dict[str, str] = {}
+    own: defaultdict[UUID, dict[str, str]] = defaultdict(dict)
+    its_or_everybodys = or_(aliases.c.tenant_id.is_(None), aliases.c.tenant_id.in_(owners))
+    for row in connection.execute(select(aliases).where(its_or_everybodys)):
+        names = everybodys if row.tenant_id is None else own[row.tenant_id]
+        names[row.name] = row.target
+    pinned: defaultdict[UUID, dict[str, str]] = defaultdict(dict)
+    for row in connection.execute(select(pins).where(pins.c.tenant_id.in_(owners))):
+        pinned[row.tenant_id][row.model] = row.version
+    rows = connection.execute(select(tenants).where(condition).order_by(tenants.c.name))
+    return [
+        _tenant(row._asdict(), everybodys | own.get(row.id, {}), pinned.get(row.id, {}))
+        for row in rows
+    ]
+
+
+def _tenant(values: dict[str, Any], aliases: Mapping[str, str], pins: Mapping[str, str]) -> Tenant:
+    models = None
+    if values["models"] is not None:
+        models = msgspec.json.decode(values["models"], type=frozenset[str])
+    limits = Limits.of(msgspec.json.decode(values["limits"], type=dict[str, object]))
+    decoded = {"limits": limits, "models": models, "aliases": aliases, "pins": pins}
+    return Tenant(**{**values, **decoded})
+
+
+def _columns(tenant: Tenant) -> dict[str, object]:
+    state = state_of(tenant)
+    encoded = {
+        name: None if state[name] is None else msgspec.json.encode(state[name]).decode()
+        for name in ("limits", "models")
+    }
+    return state | encoded
+
+
+def _checked(tenant: Tenant) -> Tenant:
+    name = tenant.name
+    if not name.isprintable() or name != name.strip() or not 0 < len(name) <= NAME_LENGTH:
+        raise AccessError(f"a tenant's name is 1 to {NAME_LENGTH} printable characters")
+    if tenant.service_class not in get_args(ServiceClass):
+        known = ", ".join(get_args(ServiceClass))
+        raise AccessError(f"there is no class {tenant.service_class!r}; there are {known}")
+    if not 1 <= tenant.weight <= HEAVIEST:
+        raise AccessError(f"a weight is a whole number from 1 to {HEAVIEST}")
+    for model in tenant.models or ():
+        checked_word("model's name", model)
+    tenant.limits.checked()
+    return tenant

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from headrace.api.openai.answer import (
+    Call,
     CallDeltaLike,
     Choice,
     ChunkFrame,
@@ -16,6 +18,16 @@ from headrace.api.openai.answer import (
     TokenNames,
     finite,
     printable,
+)
+from headrace.api.openai.chat_completion import (
+    AnswerMessage,
+    ChatChoice,
+    ChatCompletion,
+    ChatLogprobs,
+    ChatToken,
+    ChatTokenLogprob,
+    FunctionCall,
+    MessageToolCall,
 )
 from headrace.api.openai.usage import Usage
 
@@ -67,16 +79,15 @@ class ChatAnswer:
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         return _encode(
-            {
-                "id": self._head.id,
-                "object": "chat.completion",
-                "created": self._head.created,
-                "model": self._head.model,
-                "choices": [self._choice(choice) for choice in choices],
-                "usage": usage,
-                "service_tier": "default",
-                "system_fingerprint": self._head.fingerprint,
-            }
+            ChatCompletion(
+                id=self._head.id,
+                created=self._head.created,
+                model=self._head.model,
+                choices=[self._choice(choice) for choice in choices],
+                usage=usage,
+                service_tier="default",
+                system_fingerprint=self._head.fingerprint,
+            )
         )
 
     def _chunk(self, index: int, delta: bytes, logprobs: bytes, finish: bytes) -> bytes:
@@ -90,45 +101,34 @@ class ChatAnswer:
             b"}",
         )
 
-    def _choice(self, choice: Choice) -> dict[str, Any]:
-        message: dict[str, Any] = {
-            "role": "assistant",
-            "content": choice.text if choice.text or not choice.calls else None,
-            "refusal": None,
-        }
-        if choice.reasoning:
-            message["reasoning_content"] = choice.reasoning
-        if choice.calls:
-            message["tool_calls"] = [
-                {
-                    "id": call.id,
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
-                }
-                for call in choice.calls
+    def _choice(self, choice: Choice) -> ChatChoice:
+        message = AnswerMessage(
+            content=choice.text if choice.text or not choice.calls else None,
+            reasoning_content=choice.reasoning or UNSET,
+            tool_calls=[_call(call) for call in choice.calls] or UNSET,
+        )
+        logprobs = None if choice.logprobs is None else self._logprobs(choice.logprobs)
+        return ChatChoice(choice.index, message, logprobs, choice.finish_reason)
+
+    def _logprobs(self, logprobs: Sequence[LogprobLike]) -> ChatLogprobs:
+        return ChatLogprobs(
+            [
+                ChatTokenLogprob(
+                    *self._token(entry.token, entry.logprob, entry.piece),
+                    [ChatToken(*self._token(*other)) for other in entry.top],
+                )
+                for entry in logprobs
             ]
-        return {
-            "index": choice.index,
-            "message": message,
-            "logprobs": None if choice.logprobs is None else self._logprobs(choice.logprobs),
-            "finish_reason": choice.finish_reason,
-        }
+        )
 
-    def _logprobs(self, logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
-        """OpenAI's `logprobs` object of a chat choice."""
-        content = [
-            {
-                **self._token(entry.token, entry.logprob, entry.piece),
-                "top_logprobs": [self._token(*other) for other in entry.top],
-            }
-            for entry in logprobs
-        ]
-        return {"content": content, "refusal": None}
+    def _token(
+        self, token: int, logprob: float | None, piece: bytes
+    ) -> tuple[str, float | None, list[int] | None]:
+        return printable(token, piece, self._names), finite(logprob), list(piece) or None
 
-    def _token(self, token: int, logprob: float | None, piece: bytes) -> dict[str, Any]:
-        """bytes is null for a token that stands for none."""
-        text = printable(token, piece, self._names)
-        return {"token": text, "logprob": finite(logprob), "bytes": list(piece) or None}
+
+def _call(call: Call) -> MessageToolCall:
+    return MessageToolCall(call.id, FunctionCall(call.name, "".join(call.arguments)))
 
 
 def _call_delta(call: CallDeltaLike) -> dict[str, Any]:

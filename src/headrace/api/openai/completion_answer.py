@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from codecs import getincrementaldecoder
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -18,6 +17,7 @@ from headrace.api.openai.answer import (
     finite,
     printable,
 )
+from headrace.api.openai.text_completion import TextChoice, TextCompletion, TextLogprobs
 from headrace.api.openai.usage import Usage
 
 _encode = msgspec.json.Encoder().encode
@@ -78,38 +78,33 @@ class CompletionAnswer:
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         return _encode(
-            {
-                "id": self._head.id,
-                "object": "text_completion",
-                "created": self._head.created,
-                "model": self._head.model,
-                "choices": [self._choice(choice) for choice in choices],
-                "usage": usage,
-                "system_fingerprint": self._head.fingerprint,
-            }
+            TextCompletion(
+                id=self._head.id,
+                created=self._head.created,
+                model=self._head.model,
+                choices=[self._choice(choice) for choice in choices],
+                usage=usage,
+                system_fingerprint=self._head.fingerprint,
+            )
         )
 
     def _echo(self, index: int) -> str:
         return self._echoes[index] if self._echoes else ""
 
-    def _choice(self, choice: Choice) -> dict[str, Any]:
+    def _choice(self, choice: Choice) -> TextChoice:
         found = None if choice.logprobs is None else self._logprobs(choice.index, choice.logprobs)
         if choice.prompt_logprobs is not None:
             echoed = self._echoed_logprobs(choice.index, choice.prompt_logprobs)
-            found = echoed if found is None else _joined(echoed, found)
-        return {
-            "text": self._echo(choice.index) + choice.text,
-            "index": choice.index,
-            "logprobs": found,
-            "finish_reason": choice.finish_reason,
-        }
+            found = echoed if found is None else echoed.joined(found)
+        text = self._echo(choice.index) + choice.text
+        return TextChoice(text, choice.index, found, choice.finish_reason)
 
-    def _logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
+    def _logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> TextLogprobs:
         """Of a choice's next tokens. text_offset counts from the start of the choice's text."""
         offsets = self._offsets.setdefault(index, TextOffsets(len(self._echo(index))))
         return self._lists(logprobs, [offsets.take(entry.piece) for entry in logprobs])
 
-    def _echoed_logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> dict[str, Any]:
+    def _echoed_logprobs(self, index: int, logprobs: Sequence[LogprobLike]) -> TextLogprobs:
         """Of the prompt's tokens. A vocabulary may have put a space before the text; offsets
         count in the text as it was given."""
         offsets = TextOffsets()
@@ -117,17 +112,15 @@ class CompletionAnswer:
         added = offsets.end - len(self._echo(index))
         return self._lists(logprobs, [max(begin - added, 0) for begin in begins])
 
-    def _lists(self, logprobs: Sequence[LogprobLike], offsets: list[int]) -> dict[str, Any]:
-        """OpenAI's older form: parallel lists, and alternatives keyed by their text; null where
-        no alternatives were asked for."""
-        return {
-            "tokens": [printable(entry.token, entry.piece, self._names) for entry in logprobs],
-            "token_logprobs": [finite(entry.logprob) for entry in logprobs],
-            "top_logprobs": [self._alternatives(entry) for entry in logprobs]
-            if any(entry.top for entry in logprobs)
-            else None,
-            "text_offset": offsets,
-        }
+    def _lists(self, logprobs: Sequence[LogprobLike], offsets: list[int]) -> TextLogprobs:
+        """OpenAI's older form: parallel lists, and alternatives keyed by their text."""
+        asked = any(entry.top for entry in logprobs)
+        return TextLogprobs(
+            [printable(entry.token, entry.piece, self._names) for entry in logprobs],
+            [finite(entry.logprob) for entry in logprobs],
+            [self._alternatives(entry) for entry in logprobs] if asked else None,
+            offsets,
+        )
 
     def _alternatives(self, entry: LogprobLike) -> dict[str, float | None] | None:
         """The likeliest tokens, and the one that came if it is not among them."""
@@ -149,14 +142,3 @@ class CompletionAnswer:
             finish,
             b"}",
         )
-
-
-def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """Two runs of tokens as one."""
-    tops = (first["top_logprobs"], second["top_logprobs"])
-    joined = {name: first[name] + second[name] for name in first if name != "top_logprobs"}
-    if tops == (None, None):
-        return {**joined, "top_logprobs": None}
-    lengths = (len(first["tokens"]), len(second["tokens"]))
-    filled = [top or [None] * length for top, length in zip(tops, lengths, strict=True)]
-    return {**joined, "top_logprobs": filled[0] + filled[1]}

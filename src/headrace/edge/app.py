@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
+from headrace.edge.documents import inference_document, serve_document
 from headrace.edge.generation import GenerationEndpoint
 from headrace.edge.health import HealthEndpoint
 from headrace.edge.metrics import MetricsEndpoint
@@ -33,6 +34,7 @@ def create_app(services: Services, aside: Aside) -> Starlette:
         Route("/healthz", health.live, methods=["GET"]),
         Route("/readyz", health.ready, methods=["GET"]),
         Route("/metrics", metrics.show, methods=["GET"]),
+        Route("/openapi.json", serve_document(inference_document()), methods=["GET"]),
         Route("/", health.index, methods=["GET"]),
     ]
     app = Starlette(

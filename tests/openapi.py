@@ -1,0 +1,46 @@
+"""Runs schemathesis against a service, as its users do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
+    "use_after_free",
+    "ensure_resource_availability",
+)
+
+
+async def hold_to(
+    document: dict[str, Any], url: str, key: str, folder: Path, *more: str, examples: int = 20
+) -> None:
+    """Fails with schemathesis's own report where the service at `url` is not as the document says.
+
+    folder: for schemathesis's files. more: options of its command.
+    """
+    path = folder / "openapi.json"
+    path.write_text(json.dumps(document))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "schemathesis.cli", "run", str(path), f"--url={url}"),
+        *("--header", f"Authorization: Bearer {key}", "--checks", ",".join(CHECKS)),
+        *("--max-examples", str(examples), "--seed=7", "--no-shrink", "--request-timeout=60"),
+        *("--continue-on-failure", "--no-color", "--warnings=off", *more),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    report, _ = await process.communicate()
+    assert process.returncode == 0, report.decode()

@@ -90,6 +90,7 @@ async def run(
     The engine's process loads the model while this one opens books and tokenizer.
     """
     from headrace.access.authenticator import Authenticator
+    from headrace.access.changes import Changes
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
     from headrace.edge.app import create_app
@@ -121,9 +122,10 @@ async def run(
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
-        keys = Authenticator(books.database, books.pepper)
-        await keys.start()
-        cleanup.push_async_callback(keys.stop)
+        changes = Changes(books.database)
+        keys = Authenticator(books.database, books.pepper, changes)
+        await changes.start()
+        cleanup.push_async_callback(changes.stop)
         # Again, so that whatever still runs ends, and is written down, before the books close.
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         aside = Aside()

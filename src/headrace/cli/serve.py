@@ -93,6 +93,7 @@ async def run(
     from headrace.access.changes import Changes
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
+    from headrace.dispatch.policy import usual_policies
     from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
     from headrace.edge.deployment import Deployment
@@ -107,7 +108,7 @@ async def run(
     _cancel_on_signal()
     config = worker_config(settings, version, draft)
     supervisor = Supervisor(config)
-    dispatcher = Dispatcher(supervisor, max_queue=settings.max_queue)
+    dispatcher = Dispatcher(supervisor, usual_policies(settings.max_queue))
     async with AsyncExitStack() as cleanup:
         starting = asyncio.create_task(dispatcher.start())
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from headrace.access.principal import Principal
-from headrace.dispatch.dispatcher import DispatchStatus
+from headrace.dispatch.status import DispatchStatus
 from headrace.dispatch.terms import Terms
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest

@@ -79,6 +79,14 @@ class Settings(BaseSettings):
         str | None,
         Field(description="SQLAlchemy URL of the database (default: SQLite in the data dir)."),
     ] = None
+    valkey_url: Annotated[
+        str | None,
+        Field(
+            pattern=r"^(valkeys?|rediss?|unix)://",
+            description="URL of the Valkey or Redis where edges count quotas together (default: a"
+            " service of one edge, which counts in memory).",
+        ),
+    ] = None
     threads: Annotated[
         int | None,
         Field(ge=1, le=1024, description="Compute threads (default: one a physical core)."),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -20,10 +20,11 @@ import numpy as np
 import uvicorn
 
 from headrace.access.errors import InvalidKey
+from headrace.access.limits import UNLIMITED, Limits
+from headrace.access.price import Price
 from headrace.access.principal import Principal, Scope
 from headrace.access.tenant import Tenant
 from headrace.dispatch.dispatcher import Dispatcher
-from headrace.dispatch.policy import usual_policies
 from headrace.edge.app import create_app
 from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
@@ -45,7 +46,9 @@ from headrace.fleet.supervisor import WorkerStatus
 from headrace.grammar.compiler import Compiler
 from headrace.ledger.charge import OpenCharge
 from headrace.ops.backend import BLOCK_SIZE
-from headrace.quotas.unlimited import Unlimited
+from headrace.quotas.memory import MemoryStore
+from headrace.quotas.quotas import Quotas
+from headrace.quotas.tally import QuotaTally
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
@@ -246,7 +249,6 @@ class LocalSupervisor:
             threads=1,
             blocks=self._blocks,
             max_sequences=self.capacity,
-            max_step_tokens=64,
             context_length=min(CONTEXT, self._blocks * BLOCK_SIZE),
             memory=1 << 30,
             pid=1,
@@ -280,13 +282,31 @@ class LocalSupervisor:
 class Keyring:
     """`access.authenticator.Authenticator` with fixed keys."""
 
+    def __init__(self) -> None:
+        self.tenant = ACME
+        self.limits = UNLIMITED
+
+    def limit(self, **limits: Any) -> None:
+        """What the tenant may use from now on."""
+        self.tenant = replace(self.tenant, limits=Limits(**limits))
+
     async def authenticate(self, raw_key: str) -> Principal:
         if raw_key == OTHER_KEY:
             return Principal(OTHER, "other", frozenset({"inference"}))
         scopes: dict[str, Scope] = {KEY: "inference", "hr-admin_secret": "admin"}
         if raw_key not in scopes:
             raise InvalidKey("unknown")
-        return Principal(ACME, "test", frozenset({scopes[raw_key]}))
+        return Principal(self.tenant, "test", frozenset({scopes[raw_key]}), self.limits)
+
+
+@dataclass
+class PriceTag:
+    """`access.pricelist.PriceList` of one price for everything."""
+
+    tag: Price | None = None
+
+    async def price(self, model: str) -> Price | None:
+        return self.tag
 
 
 @dataclass
@@ -309,6 +329,10 @@ class Book:
         assert charge_id not in self.closed
         self.closed[charge_id] = counts
 
+    async def spent(self, tenant: UUID, key_id: str | None, since: int) -> int:
+        """As `ledger.spending.Spending`, for the one tenant that pays."""
+        return sum(counts["cost"] for counts in self.closed.values())
+
     def last(self) -> dict[str, Any]:
         return list(self.closed.values())[-1]
 
@@ -325,9 +349,12 @@ class World:
         **options: Any,
     ) -> None:
         self.supervisor = LocalSupervisor(max_sequences, blocks, prefix_cache)
-        policies = usual_policies(options.pop("max_queue", 1024))
-        self.dispatcher = Dispatcher(self.supervisor, policies)  # type: ignore[arg-type]
+        dispatch = {k: options.pop(k) for k in ("max_queue",) if k in options}
+        self.dispatcher = Dispatcher(self.supervisor, **dispatch)  # type: ignore[arg-type]
         self.books = Book()
+        self.keys = Keyring()
+        self.prices = PriceTag()
+        self.counters = MemoryStore()
         self.text = Bytes()
         model = ServedModel(
             name=MODEL,
@@ -348,8 +375,9 @@ class World:
         )
         self.services = Services(
             router=SingleModel(Deployment(model, self.planner, self.dispatcher)),
-            keys=Keyring(),
-            quotas=options.pop("quotas", None) or Unlimited(),
+            keys=self.keys,
+            quotas=Quotas(self.counters, self.books, QuotaTally()),
+            prices=self.prices,
             books=self.books,
             max_choices=16,
             **options,

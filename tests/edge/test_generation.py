@@ -57,6 +57,7 @@ async def test_each_request_has_one_charge_with_its_counts(world: World, stream:
         "prompt_tokens": len("<user>Say ok.</>") + 2,
         "completion_tokens": len("hello") + 1,
         "cached_tokens": 0,
+        "cost": 0,
         "ending": "stop",
     }
 
@@ -107,6 +108,7 @@ async def test_a_full_queue_is_529_with_retry_after_and_costs_nothing(world: Wor
             "prompt_tokens": 0,
             "completion_tokens": 0,
             "cached_tokens": 0,
+            "cost": 0,
             "ending": "rejected",
         }
     world.supervisor.paused = False

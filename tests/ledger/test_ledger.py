@@ -79,6 +79,7 @@ async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books)
             completion_tokens=7,
             cached_tokens=2,
             reasoning_tokens=1,
+            cost=2**62,
             ending="length",
         )
         (row,) = books.rows()
@@ -100,7 +101,7 @@ async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books)
         "reasoning_tokens": 1,
         "ending": "length",
         "price_id": None,
-        "cost": None,
+        "cost": 2**62,
     }
 
 

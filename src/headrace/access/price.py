@@ -44,6 +44,16 @@ class Price:
     long_from: int | None = None
     long_rates: Rates | None = None
 
+    def highest_cost(self, *, prompt: int, completion: int) -> int:
+        """The most that a request of so many tokens, or fewer, may cost."""
+        kinds = [self.rates, self.long_rates] if self.is_long(prompt) else [self.rates]
+        return max(
+            rates.cost(prompt=prompt, cached=cached, completion=completion)
+            for rates in kinds
+            if rates is not None
+            for cached in (0, prompt)
+        )
+
     def is_long(self, prompt: int) -> bool:
         return self.long_from is not None and prompt >= self.long_from
 

@@ -10,6 +10,7 @@ import json
 import signal
 import socket
 from array import array
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from headrace.models.model import Model
     from headrace.models.quantisation import Quantization
     from headrace.models.version import ModelVersion
+    from headrace.quotas.store import Store
+    from headrace.quotas.tally import QuotaTally
     from headrace.store.database import Database
     from headrace.text.prompt import PromptBuilder
     from headrace.text.tokenizer import Tokenizer
@@ -90,10 +93,9 @@ async def run(
     The engine's process loads the model while this one opens books and tokenizer.
     """
     from headrace.access.authenticator import Authenticator
-    from headrace.access.changes import Changes
+    from headrace.access.pricelist import PriceList
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
-    from headrace.dispatch.policy import usual_policies
     from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
     from headrace.edge.deployment import Deployment
@@ -103,12 +105,14 @@ async def run(
     from headrace.edge.services import Services
     from headrace.fleet.supervisor import Supervisor
     from headrace.ledger.ledger import Ledger
-    from headrace.quotas.unlimited import Unlimited
+    from headrace.ledger.spending import Spending
+    from headrace.quotas.quotas import Quotas
+    from headrace.quotas.tally import QuotaTally
 
     _cancel_on_signal()
     config = worker_config(settings, version, draft)
     supervisor = Supervisor(config)
-    dispatcher = Dispatcher(supervisor, usual_policies(settings.max_queue))
+    dispatcher = Dispatcher(supervisor, max_queue=settings.max_queue)
     async with AsyncExitStack() as cleanup:
         starting = asyncio.create_task(dispatcher.start())
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
@@ -123,10 +127,9 @@ async def run(
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
-        changes = Changes(books.database)
-        keys = Authenticator(books.database, books.pepper, changes)
-        await changes.start()
-        cleanup.push_async_callback(changes.stop)
+        keys = Authenticator(books.database, books.pepper)
+        await keys.start()
+        cleanup.push_async_callback(keys.stop)
         # Again, so that whatever still runs ends, and is written down, before the books close.
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         aside = Aside()
@@ -135,10 +138,14 @@ async def run(
         planner = Planner(model, words.prompts, words.tokenizer, words.compiler, aside, published)
         planner.open()
         cleanup.callback(planner.close)
+        tally = QuotaTally()
+        store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
+        prices = PriceList(books.database)
         services = Services(
             router=SingleModel(Deployment(model, planner, dispatcher)),
             keys=keys,
-            quotas=Unlimited(),
+            quotas=Quotas(store, Spending(books.database), tally),
+            prices=prices,
             books=ledger,
             max_body_bytes=int(settings.max_body_bytes),
             max_choices=settings.max_choices,
@@ -155,6 +162,25 @@ async def run(
                 new_key = await asyncio.to_thread(books.first_key, settings)
                 announce(version, supervisor.status().ready, listener, new_key)
         await serving
+
+
+@contextlib.asynccontextmanager
+async def counters(url: str | None, tally: QuotaTally) -> AsyncIterator[Store]:
+    """Where quotas are counted: with other edges at this address, or in memory."""
+    from headrace.quotas.memory import MemoryStore
+    from headrace.quotas.shared import SharedStore
+    from headrace.quotas.valkey import ValkeyStore
+    from headrace.store.ids import uuid7
+
+    if url is None:
+        yield MemoryStore()
+        return
+    shared = SharedStore(ValkeyStore(url, uuid7().hex), tally)
+    await shared.start()
+    try:
+        yield shared
+    finally:
+        await shared.stop()
 
 
 def published_texts(folder: Path | None) -> tuple[str, ...]:

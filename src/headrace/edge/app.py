@@ -8,6 +8,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
+from headrace.api.openai import rate_limits
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
 from headrace.edge.documents import inference_document, serve_document
@@ -48,7 +49,7 @@ def create_app(services: Services, aside: Aside) -> Starlette:
                 allow_origins=["*"],
                 allow_methods=["GET", "POST"],
                 allow_headers=["*"],
-                expose_headers=["x-request-id", "retry-after"],
+                expose_headers=["x-request-id", "retry-after", *rate_limits.HEADERS],
             ),
         ],
         exception_handlers={

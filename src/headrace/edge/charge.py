@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from headrace.access.price import Price
 from headrace.access.principal import Principal
 from headrace.api.openai.usage import Usage, make_usage
 from headrace.dispatch.errors import Refused
@@ -19,13 +20,15 @@ from headrace.quotas.demand import Consumed
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """The charge of a job's request, whatever becomes of the job."""
+    """The charge of a job's request, whatever becomes of the job. price: of its model, if that
+    has one."""
 
     books: Books
     meter: Meter
     id: UUID
     plan: Plan
     job: Job
+    price: Price | None
     exchange: Exchange
 
     async def open(self, principal: Principal, model: ServedModel, endpoint: str) -> None:
@@ -40,6 +43,7 @@ class Charge:
                 model_version=model.version,
                 endpoint=endpoint,
                 stream=self.plan.stream,
+                price_id=None if self.price is None else self.price.id,
             )
         )
 
@@ -57,15 +61,29 @@ class Charge:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cached_tokens=usage.prompt_tokens_details.cached_tokens,
+            cost=self._cost(usage),
             ending=ending,
         )
 
-    def consumed(self) -> Consumed:
+    def consumed(self, *, refused: bool = False) -> Consumed:
+        """refused: we turned the request away."""
         usage = self.usage()
         return Consumed(
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=usage.prompt_tokens_details.cached_tokens,
             completion_tokens=usage.completion_tokens,
+            cost=self._cost(usage),
+            refused=refused,
+        )
+
+    def _cost(self, usage: Usage) -> int:
+        """Nano-units of money."""
+        if self.price is None:
+            return 0
+        return self.price.cost(
+            prompt=usage.prompt_tokens,
+            cached=usage.prompt_tokens_details.cached_tokens,
+            completion=usage.completion_tokens,
         )
 
     def usage(self) -> Usage:

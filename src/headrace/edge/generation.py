@@ -11,22 +11,28 @@ from uuid import UUID
 import structlog
 from starlette.types import Receive, Scope, Send
 
+from headrace.access.price import Price
 from headrace.access.principal import Principal
 from headrace.api import sse
 from headrace.api.openai.parameters import GenerationParameters
+from headrace.api.openai.rate_limits import rate_limit_headers
+from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
 from headrace.edge.aside import Aside
 from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
-from headrace.edge.exchange import exchange_of
+from headrace.edge.exchange import Exchange, exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
 from headrace.edge.services import Needs, Reservation, Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
+from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
+from headrace.quotas.errors import LimitReached
+from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
 
 log = structlog.get_logger("headrace.edge")
@@ -60,22 +66,25 @@ class GenerationEndpoint(Generic[R]):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         services, exchange = self._services, exchange_of(scope)
         principal = await authenticate(scope, services.keys)
-        try:
-            body = await read_body(scope, receive, services.max_body_bytes)
-        except ClientGone:
-            return
-        request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
-        route = await services.router.route(request.model, principal, self._dialect.needs(request))
-        exchange.headers["x-headrace-route"] = route.why
-        id, deployment = uuid7(), route.deployment
-        exchange.model = deployment.model.name
-        plan = await self._dialect.plan(deployment.planner, request, id, principal)
-        long = deployment.model.is_long(plan.longest_prompt)
-        demand = _demand(plan, deployment.model.name, long)
-        reservation = await services.quotas.reserve(principal, demand)
-        exchange.headers.update(reservation.headers())
+        async with self._telling_limits(principal, exchange):
+            try:
+                body = await read_body(scope, receive, services.max_body_bytes)
+            except ClientGone:
+                return
+            request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
+            needs = self._dialect.needs(request)
+            route = await services.router.route(request.model, principal, needs)
+            exchange.headers["x-headrace-route"] = route.why
+            id, deployment = uuid7(), route.deployment
+            exchange.model = deployment.model.name
+            plan = await self._dialect.plan(deployment.planner, request, id, principal)
+            long = deployment.model.is_long(plan.longest_prompt)
+            price = await services.prices.price(deployment.model.name)
+            demand = _demand(plan, deployment.model.name, long, price)
+            reservation = await services.quotas.reserve(principal, demand)
+        exchange.headers.update(rate_limit_headers(reservation.standings))
         job = Job(deployment.places, plan.generations, _terms(principal, long))
-        charge = Charge(services.books, services.meter, id, plan, job, exchange)
+        charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
         async with _settling(reservation, charge):
             await charge.open(principal, deployment.model, scope["path"])
             async with _ending_when_gone(receive, job) as gone:
@@ -87,6 +96,21 @@ class GenerationEndpoint(Generic[R]):
                 if not gone.is_set():
                     whole = plan.answer.whole(sink.choices(), charge.usage())
                     await json_response(whole)(scope, receive, send)
+
+    @contextlib.asynccontextmanager
+    async def _telling_limits(
+        self, principal: Principal, exchange: Exchange
+    ) -> AsyncIterator[None]:
+        """The limits' headers go out with refusals too."""
+        try:
+            yield
+        except LimitReached as refusal:
+            exchange.headers.update(rate_limit_headers(refusal.standings))
+            raise
+        except EXPECTED_FAULTS:
+            standings = await self._services.quotas.standings(principal)
+            exchange.headers.update(rate_limit_headers(standings))
+            raise
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
@@ -113,13 +137,15 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await charge.close()
 
 
-def _demand(plan: Plan, model: str, long: bool) -> Demand:
+def _demand(plan: Plan, model: str, long: bool, price: Price | None) -> Demand:
+    prompt, output = plan.prompt_tokens, plan.output_tokens
     return Demand(
         model=model,
-        prompt_tokens=plan.prompt_tokens,
-        output_tokens=plan.output_tokens,
+        prompt_tokens=prompt,
+        output_tokens=output,
         bounded=plan.bounded,
         long=long,
+        cost=0 if price is None else price.highest_cost(prompt=prompt, completion=output),
     )
 
 
@@ -133,10 +159,14 @@ def _terms(principal: Principal, long: bool) -> Terms:
 @contextlib.asynccontextmanager
 async def _settling(reservation: Reservation, charge: Charge) -> AsyncIterator[None]:
     """The reservation is settled on every way out."""
+    refused = False
     try:
         yield
+    except (Refused, WorkerUnavailable, DatabaseUnavailable):
+        refused = True
+        raise
     finally:
-        await reservation.settle(charge.consumed())
+        await reservation.settle(charge.consumed(refused=refused))
 
 
 @contextlib.asynccontextmanager

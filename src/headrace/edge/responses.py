@@ -16,17 +16,20 @@ from headrace.api.openai.errors import (
     method_not_allowed,
     not_found,
     overloaded,
+    rate_limited,
     unavailable,
 )
 from headrace.dispatch.errors import Overloaded, Refused
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import EngineFault, EngineRefusal
 from headrace.fleet.errors import WorkerUnavailable
+from headrace.quotas.errors import LimitReached
 from headrace.store.errors import DatabaseUnavailable
 
 EXPECTED_FAULTS = (
     ApiError,
     BodyError,
+    LimitReached,
     Refused,
     WorkerUnavailable,
     EngineFault,
@@ -52,6 +55,8 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return fault
         case BodyError():
             return invalid_request(fault.message, fault.param)
+        case LimitReached():
+            return _rate_limited(fault)
         case Overloaded():
             return overloaded(fault.reason, str(fault), fault.retry_after)
         case Refused():
@@ -66,6 +71,14 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return engine_failed(str(fault))
         case _:
             return internal_error(request_id)
+
+
+def _rate_limited(fault: LimitReached) -> ApiError:
+    if fault.limit.kind == "budget":
+        type = "insufficient_quota"
+    else:
+        type = "tokens" if "tokens" in fault.limit.name else "requests"
+    return rate_limited(str(fault), type, after=fault.after, final=fault.final)
 
 
 async def answer_fault(request: Request, fault: Exception) -> Response:

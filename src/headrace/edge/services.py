@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
+from headrace.access.price import Price
 from headrace.access.principal import Principal
-from headrace.dispatch.status import DispatchStatus
+from headrace.dispatch.dispatcher import DispatchStatus
 from headrace.dispatch.terms import Terms
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
@@ -17,6 +18,7 @@ from headrace.grammar import Grammar
 from headrace.ledger.charge import Ending, OpenCharge
 from headrace.observe.meter import Meter
 from headrace.quotas.demand import Consumed, Demand
+from headrace.quotas.limit import Standing
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
 
@@ -63,6 +65,7 @@ class Books(Protocol):
         prompt_tokens: int,
         completion_tokens: int,
         cached_tokens: int,
+        cost: int,
         ending: Ending,
     ) -> None: ...
 
@@ -172,8 +175,9 @@ class Router(Protocol):
 class Reservation(Protocol):
     """What a request holds of its quotas while it is on its way."""
 
-    def headers(self) -> Mapping[str, str]:
-        """How much is left, as its API tells it in headers."""
+    @property
+    def standings(self) -> Sequence[Standing]:
+        """How the limits stand that it draws from, it included."""
         ...
 
     async def settle(self, consumed: Consumed) -> None:
@@ -185,7 +189,20 @@ class Quotas(Protocol):
     """Counts what tenants and keys use."""
 
     async def reserve(self, principal: Principal, demand: Demand) -> Reservation:
-        """All that the request may need, at once, or nothing. Raises ApiError (429)."""
+        """All that the request may need, at once, or nothing. Raises `quotas.errors.LimitReached`,
+        or DatabaseUnavailable where it would have to be asked and cannot."""
+        ...
+
+    async def standings(self, principal: Principal) -> Sequence[Standing]:
+        """How its limits stand."""
+        ...
+
+
+class Prices(Protocol):
+    """`access.pricelist.PriceList`."""
+
+    async def price(self, model: str) -> Price | None:
+        """What a served model costs. Raises DatabaseUnavailable."""
         ...
 
 
@@ -197,6 +214,7 @@ class Services:
     router: Router
     keys: Keys
     quotas: Quotas
+    prices: Prices
     books: Books
     max_body_bytes: int = 16 << 20
     max_choices: int = 128

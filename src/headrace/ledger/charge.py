@@ -14,7 +14,7 @@ a place, or with the process that served it."""
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenCharge:
     """A request that is about to be dispatched. id: a UUID of version 7; request_id: what
-    x-request-id says; endpoint: the path that was asked."""
+    x-request-id says; endpoint: the path that was asked; price_id: the price it is charged by."""
 
     id: UUID
     tenant_id: UUID
@@ -24,12 +24,13 @@ class OpenCharge:
     model_version: str
     endpoint: str
     stream: bool
+    price_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedCharge:
     """What a request came to. cached_tokens are part of prompt_tokens, reasoning_tokens of
-    completion_tokens."""
+    completion_tokens; cost: nano-units of money."""
 
     id: UUID
     prompt_tokens: int
@@ -37,3 +38,4 @@ class ClosedCharge:
     cached_tokens: int
     reasoning_tokens: int
     ending: Ending
+    cost: int = 0

@@ -99,6 +99,7 @@ class Ledger:
         completion_tokens: int,
         cached_tokens: int,
         reasoning_tokens: int = 0,
+        cost: int = 0,
         ending: Ending,
     ) -> None:
         """Write down what a request came to; committed when this returns, and on its way even
@@ -113,6 +114,7 @@ class Ledger:
             completion_tokens=completion_tokens,
             cached_tokens=cached_tokens,
             reasoning_tokens=reasoning_tokens,
+            cost=cost,
             ending=ending,
         )
         await self._put(charge)

@@ -104,6 +104,17 @@ def unavailable(reason: str, message: str, retry_after: float) -> ApiError:
     return _busy(503, "service_unavailable", reason, message, retry_after)
 
 
+def rate_limited(message: str, type: str, *, after: int | None, final: bool) -> ApiError:
+    """type: what there was too much of: "requests", "tokens" or "insufficient_quota", of money.
+    after: milliseconds from which it is worth trying again, None if it never is; final: a client
+    should not try again by itself."""
+    headers = {} if after is None else _retry_after(after / 1000)
+    if final:
+        headers["x-should-retry"] = "false"
+    code = type if type == "insufficient_quota" else "rate_limit_exceeded"
+    return ApiError(429, message, type=type, code=code, headers=headers)
+
+
 def engine_failed(message: str) -> ApiError:
     return ApiError(500, f"The engine failed: {message}", type=SERVER, code="engine_error")
 
@@ -114,9 +125,13 @@ def internal_error(request_id: str) -> ApiError:
 
 
 def _busy(status: int, code: str, reason: str, message: str, retry_after: float) -> ApiError:
-    headers = {
-        "retry-after": str(math.ceil(retry_after)),
-        "retry-after-ms": str(math.ceil(retry_after * 1000)),
-    }
+    headers = _retry_after(retry_after)
     text = f"{message[:1].upper()}{message[1:]} ({reason}). Please try again later."
     return ApiError(status, text, type=SERVER, code=code, headers=headers)
+
+
+def _retry_after(seconds: float) -> dict[str, str]:
+    return {
+        "retry-after": str(math.ceil(seconds)),
+        "retry-after-ms": str(math.ceil(seconds * 1000)),
+    }

@@ -1,0 +1,180 @@
+"""Reserves what a request may need before its work, and settles what it used after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from headrace.access.principal import Principal
+from headrace.quotas.demand import Consumed, Demand
+from headrace.quotas.expectation import Expectation
+from headrace.quotas.inforce import limits_in_force
+from headrace.quotas.limit import Draw, Limit, Standing
+from headrace.quotas.period import span_of
+from headrace.quotas.refusal import refusal_of, too_large
+from headrace.quotas.store import Outcome, Settlement, Store
+from headrace.quotas.tally import QuotaTally
+from headrace.store.errors import DatabaseUnavailable
+from headrace.store.ids import uuid7
+
+SEEDINGS = 4
+"""Attempts to reserve while budgets have to be asked of the books."""
+
+
+class Spending(Protocol):
+    """What the books know (`ledger.spending`)."""
+
+    async def spent(self, tenant: UUID, key_id: str | None, since: int) -> int:
+        """Nano-units of money, of requests since a moment in unix milliseconds. Raises
+        DatabaseUnavailable."""
+        ...
+
+
+class Nothing:
+    """The reservation of somebody without limits."""
+
+    standings: Sequence[Standing] = ()
+
+    async def settle(self, consumed: Consumed) -> None:
+        """Nothing was drawn."""
+
+
+NOTHING = Nothing()
+
+
+class Held:
+    """What a request holds while it is on its way."""
+
+    def __init__(
+        self,
+        quotas: Quotas,
+        account: UUID,
+        id: str,
+        demand: Demand,
+        standings: Sequence[Standing],
+    ) -> None:
+        self.standings = standings
+        self._quotas = quotas
+        self._account = account
+        self._id = id
+        self._demand = demand
+
+    async def settle(self, consumed: Consumed) -> None:
+        """Once: to call it again changes nothing, and if the caller is cancelled it goes on."""
+        await self._quotas.settle(self._account, self._id, self._demand, self.standings, consumed)
+
+
+class Quotas:
+    """All limits of a tenant and of its key hold at once, and a request passes all or none.
+
+    spending: asked for what was spent of a budget when the store does not know. now: unix seconds,
+    which decide the period of a budget and nothing else.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        spending: Spending,
+        tally: QuotaTally,
+        *,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._spending = spending
+        self._tally = tally
+        self._now = now
+        self._expectation = Expectation()
+
+    async def reserve(self, principal: Principal, demand: Demand) -> Nothing | Held:
+        """Raises LimitReached, and DatabaseUnavailable where the books must be asked and cannot."""
+        limits = limits_in_force(principal, demand.long, self._now())
+        if not limits:
+            return NOTHING
+        tenant = principal.tenant.id
+        draws = [Draw(limit, self._amount(limit, tenant, demand)) for limit in limits]
+        for draw in draws:
+            if draw.limit.kind != "budget" and draw.amount > draw.limit.size:
+                self._count(draw.limit)
+                raise too_large(draw, await self.standings(principal))
+        id = uuid7().hex
+        outcome = await self._seeded(principal, lambda: self._store.reserve(tenant.hex, id, draws))
+        if outcome.status == "refused":
+            refusal = refusal_of(outcome.standings, self._now())
+            self._count(refusal.limit)
+            raise refusal
+        return Held(self, tenant, id, demand, outcome.standings)
+
+    async def standings(self, principal: Principal) -> Sequence[Standing]:
+        """How its limits stand, for an answer that reserved nothing. Budgets are left out."""
+        limits = limits_in_force(principal, False, self._now())
+        rates = [limit for limit in limits if limit.kind == "rate"]
+        if not rates:
+            return ()
+        return (await self._store.look(principal.tenant.id.hex, rates)).standings
+
+    async def settle(
+        self,
+        tenant: UUID,
+        id: str,
+        demand: Demand,
+        standings: Sequence[Standing],
+        consumed: Consumed,
+    ) -> None:
+        if not demand.bounded and consumed.completion_tokens:
+            self._expectation.learn(tenant, consumed.completion_tokens)
+        await self._store.settle(
+            tenant.hex,
+            id,
+            [Settlement(s.limit, s.amount, _used(s.limit, consumed)) for s in standings],
+        )
+
+    def _amount(self, limit: Limit, tenant: UUID, demand: Demand) -> int:
+        match limit.name.removeprefix("long_"):
+            case "input_tokens_per_minute":
+                return demand.prompt_tokens
+            case "output_tokens_per_minute" if demand.bounded:
+                return demand.output_tokens
+            case "output_tokens_per_minute":
+                return min(self._expectation.of(tenant), demand.output_tokens, limit.size)
+            case "budget":
+                return demand.cost
+            case _:
+                return 1
+
+    async def _seeded(
+        self, principal: Principal, reserve: Callable[[], Coroutine[Any, Any, Outcome]]
+    ) -> Outcome:
+        for _ in range(SEEDINGS):
+            outcome = await reserve()
+            if outcome.status != "unseeded":
+                return outcome
+            for limit in outcome.unseeded:
+                await self._seed(principal, limit)
+        raise DatabaseUnavailable("what was spent of budgets could not be told to the counters")
+
+    async def _seed(self, principal: Principal, limit: Limit) -> None:
+        tenant = principal.tenant
+        key_id = principal.key_id if limit.subject == "key" else None
+        period = (tenant.limits if key_id is None else principal.limits).budget_period
+        since = span_of(period, limit.ends / 1000 - 1).begins
+        spent = await self._spending.spent(tenant.id, key_id, since)
+        await self._store.seed(tenant.id.hex, limit.counter, spent)
+
+    def _count(self, limit: Limit) -> None:
+        self._tally.refused[limit.name, limit.subject] += 1
+
+
+def _used(limit: Limit, consumed: Consumed) -> int:
+    match limit.name.removeprefix("long_"):
+        case "requests_per_minute":
+            return 0 if consumed.refused else 1
+        case "input_tokens_per_minute":
+            return consumed.prompt_tokens
+        case "output_tokens_per_minute":
+            return consumed.completion_tokens
+        case "budget":
+            return consumed.cost
+        case _:
+            return 0

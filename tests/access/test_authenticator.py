@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from sqlalchemy import URL
 from structlog.testing import capture_logs
 
 from headrace.access.authenticator import Authenticator
+from headrace.access.changes import Changes
 from headrace.access.errors import InvalidKey
 from headrace.access.key import Key
 from headrace.access.keys import create_key, revoke_key
 from headrace.access.principal import Principal
 from headrace.store.database import Database
-from headrace.store.errors import DatabaseUnavailable
 
 from .queries import queries
 
@@ -38,8 +37,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def authenticator(sqlite: Database, clock: Clock) -> Authenticator:
-    return Authenticator(sqlite, PEPPER, capacity=50, monotonic=clock, now=clock)
+def changes(sqlite: Database) -> Changes:
+    return Changes(sqlite)
+
+
+@pytest.fixture
+def authenticator(sqlite: Database, changes: Changes, clock: Clock) -> Authenticator:
+    return Authenticator(sqlite, PEPPER, changes, capacity=50, monotonic=clock, now=clock)
 
 
 @pytest.fixture
@@ -70,7 +74,7 @@ def revoke(database: Database, id: str) -> None:
 
 async def test_a_valid_key_tells_its_tenant(database: Database) -> None:
     key = create(database)
-    principal = await Authenticator(database, PEPPER).authenticate(key.text)
+    principal = await Authenticator(database, PEPPER, Changes(database)).authenticate(key.text)
     assert isinstance(principal, Principal)
     assert (principal.tenant.name, principal.key_id) == ("acme", key.id)
     assert principal.scopes == {"inference"}
@@ -80,7 +84,7 @@ async def test_the_right_id_with_another_secret_or_pepper_is_invalid(database: D
     key = create(database)
     for text, pepper in [(f"{key.text}x", PEPPER), (key.text, b"q" * 32)]:
         with pytest.raises(InvalidKey) as caught:
-            await Authenticator(database, pepper).authenticate(text)
+            await Authenticator(database, pepper, Changes(database)).authenticate(text)
         assert key.secret not in str(caught.value)
 
 
@@ -164,36 +168,36 @@ async def test_guessed_keys_cannot_drive_out_a_valid_one(
 
 
 async def test_a_refresh_after_a_change_is_enough(
-    authenticator: Authenticator, sqlite: Database, lookups: list[str]
+    authenticator: Authenticator, changes: Changes, sqlite: Database, lookups: list[str]
 ) -> None:
     key = create(sqlite)
-    await authenticator.refresh()
+    await changes.refresh()
     await authenticator.authenticate(key.text)
     revoke(sqlite, key.id)
-    await authenticator.refresh()
+    await changes.refresh()
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(key.text)
 
 
 async def test_a_new_key_that_was_just_refused_is_accepted_after_a_refresh(
-    authenticator: Authenticator, sqlite: Database
+    authenticator: Authenticator, changes: Changes, sqlite: Database
 ) -> None:
-    await authenticator.refresh()
+    await changes.refresh()
     with pytest.raises(InvalidKey):
         await authenticator.authenticate("hr-a_b")
     create(sqlite, Key("a", "b"))
-    await authenticator.refresh()
+    await changes.refresh()
     await authenticator.authenticate("hr-a_b")
 
 
 async def test_without_changes_a_refresh_forgets_nothing(
-    authenticator: Authenticator, sqlite: Database, lookups: list[str]
+    authenticator: Authenticator, changes: Changes, sqlite: Database, lookups: list[str]
 ) -> None:
     key = create(sqlite)
-    await authenticator.refresh()
+    await changes.refresh()
     await authenticator.authenticate(key.text)
     del lookups[:]
-    await authenticator.refresh()
+    await changes.refresh()
     await authenticator.authenticate(key.text)
     assert lookups == []
 
@@ -203,9 +207,10 @@ async def test_what_was_read_before_a_change_is_not_remembered(
 ) -> None:
     """The look-up reads, the key is revoked, the refresh forgets, and only then the look-up
     returns."""
-    authenticator = Authenticator(sqlite, PEPPER)
+    changes = Changes(sqlite)
+    authenticator = Authenticator(sqlite, PEPPER, changes)
     key = create(sqlite)
-    await authenticator.refresh()
+    await changes.refresh()
     run, read, go_on = sqlite.run, asyncio.Event(), asyncio.Event()
 
     async def slow_run(*arguments: object, **options: object) -> object:
@@ -219,77 +224,25 @@ async def test_what_was_read_before_a_change_is_not_remembered(
     await read.wait()
     monkeypatch.undo()
     revoke(sqlite, key.id)
-    await authenticator.refresh()
+    await changes.refresh()
     go_on.set()
     await answering
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(key.text)
 
 
-async def test_a_revocation_by_another_process_is_seen_while_running(
-    sqlite_url: URL, sqlite: Database
-) -> None:
-    key = create(sqlite)
-    authenticator = Authenticator(sqlite, PEPPER, poll_seconds=0.02)
-    await authenticator.start()
-    await authenticator.authenticate(key.text)
-    script = (
-        "import sys; from sqlalchemy import make_url\n"
-        "from headrace.store.database import Database\n"
-        "from headrace.access.keys import revoke_key\n"
-        "with Database.open(make_url(sys.argv[1])).transaction(write=True) as connection:\n"
-        "    revoke_key(connection, sys.argv[2], actor='test')\n"
-    )
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", script, str(sqlite_url), key.id
-    )
-    assert await process.wait() == 0
-    async with asyncio.timeout(5):
-        with pytest.raises(InvalidKey):
-            while True:
-                await authenticator.authenticate(key.text)
-                await asyncio.sleep(0.01)
-    await authenticator.stop()
-
-
-async def test_an_outage_is_told_once_and_survived(
-    sqlite: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    key = create(sqlite)
-    authenticator = Authenticator(sqlite, PEPPER, poll_seconds=0.001)
-    run, asked = sqlite.run, asyncio.Queue[None]()
-
-    async def unreachable(*arguments: object, **options: object) -> None:
-        asked.put_nowait(None)
-        raise DatabaseUnavailable("out of reach")
-
-    with capture_logs() as logs:
-        await authenticator.start()
-        await authenticator.authenticate(key.text)
-        monkeypatch.setattr(sqlite, "run", unreachable)
-        for _ in range(3):
-            await asked.get()
-        await authenticator.authenticate(key.text)  # from memory
-        with pytest.raises(DatabaseUnavailable):
-            await authenticator.authenticate("hr-not_remembered")
-        monkeypatch.setattr(sqlite, "run", run)
-        with pytest.raises(InvalidKey):
-            await authenticator.authenticate("hr-not_remembered")
-        await authenticator.stop()
-    assert [entry["event"] for entry in logs] == ["revocations_delayed"]
-
-
 async def test_no_key_is_in_the_database_or_the_log(sqlite_url: URL) -> None:
     database = Database.open(sqlite_url)
     with capture_logs() as logs:
         key = create(database)
-        authenticator = Authenticator(database, PEPPER)
-        await authenticator.start()
+        changes = Changes(database)
+        authenticator = Authenticator(database, PEPPER, changes)
+        await changes.start()
         await authenticator.authenticate(key.text)
         with pytest.raises(InvalidKey):
             await authenticator.authenticate(f"{key.text}x")
         revoke(database, key.id)
-        await authenticator.stop()
+        await changes.stop()
         files = list(Path(str(sqlite_url.database)).parent.iterdir())
         content = b"".join(file.read_bytes() for file in files)
     assert key.id.encode() in content

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.access.authenticator import Authenticator
+from headrace.access.changes import Changes
 from headrace.access.errors import InvalidKey
 from headrace.store.database import Database
 from headrace.store.files import read_pepper
@@ -34,8 +35,9 @@ async def test_a_key_is_made_works_is_listed_and_revoked(
     assert (made["tenant"], made["scopes"], made["expires"]) == ("acme", ["inference"], None)
 
     database = Database.open(database_url(None, data_dir))
-    authenticator = Authenticator(database, read_pepper(data_dir), poll_seconds=0.02)
-    await authenticator.start()
+    changes = Changes(database)
+    authenticator = Authenticator(database, read_pepper(data_dir), changes)
+    await changes.start()
     principal = await authenticator.authenticate(made["key"])
     assert (principal.tenant.name, principal.key_id) == ("acme", made["id"])
 
@@ -45,10 +47,10 @@ async def test_a_key_is_made_works_is_listed_and_revoked(
 
     revoked = json.loads(headrace("keys", "revoke", made["id"], "--json").stdout)
     assert revoked["state"] == "revoked"
-    await authenticator.refresh()
+    await changes.refresh()
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(made["key"])
-    await authenticator.stop()
+    await changes.stop()
     database.close()
 
     stored = content(data_dir)

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from headrace.dispatch.dispatcher import Dispatcher
+from headrace.dispatch.policy import usual_policies
 from headrace.engine.output import Finish, FinishReason, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.engine.status import EngineStatus
@@ -23,6 +24,7 @@ class HandSupervisor:
         self.capacity = 0
         self.mailboxes: dict[str, Mailbox] = {}
         self.submitted: list[str] = []
+        self.requests: list[GenerationRequest] = []
         self.cancelled: list[str] = []
         self.stopped = False
 
@@ -41,6 +43,7 @@ class HandSupervisor:
         if request.id in self.mailboxes:
             raise ValueError(f"request {request.id} is live already")
         self.submitted.append(request.id)
+        self.requests.append(request)
         mailbox = self.mailboxes[request.id] = Mailbox(request)
         return mailbox
 
@@ -82,7 +85,7 @@ def worker() -> HandSupervisor:
 
 @pytest.fixture
 async def dispatcher(worker: HandSupervisor) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(worker, max_queue=3, outage_patience=0.05)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(worker, usual_policies(3), outage_patience=0.05)  # type: ignore[arg-type]
     await dispatcher.start()
     yield dispatcher
     await dispatcher.stop(grace=0)

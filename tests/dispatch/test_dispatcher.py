@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,8 @@ from hypothesis import strategies as st
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.dispatch.errors import Overloaded, Refused, Unavailable
 from headrace.dispatch.generation import Generation
+from headrace.dispatch.policy import usual_policies
+from headrace.dispatch.terms import Terms
 from headrace.engine.output import Output
 from headrace.fleet.errors import WorkerUnavailable
 
@@ -173,6 +177,85 @@ async def test_a_long_outage_refuses_who_waits_and_who_comes(
     assert (await waiting).id == "d"
 
 
+async def test_who_waits_past_its_deadline_is_turned_away_on_time(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    """TM-01: with an error of its own, and nothing is left of it."""
+    await place_all(dispatcher, "a", "b")
+    terms = Terms(deadline=time.time() + 0.05)
+    with pytest.raises(Overloaded, match="until its deadline") as refused:
+        await dispatcher.place(request("c"), terms)
+    assert refused.value.reason == "waited_too_long"
+    assert dispatcher.status().queued == 0
+    assert dispatcher.status().sheds == {("default", "waited_too_long"): 1}
+    worker.finish("a")
+    await settle()
+    assert worker.submitted == ["a", "b"]
+
+
+async def test_it_is_cheap_to_ask_first(dispatcher: Dispatcher) -> None:
+    dispatcher.check(Terms())
+    tasks = await place_all(dispatcher, "a", "b", "c", "d", "e")
+    with pytest.raises(Overloaded) as refused:
+        dispatcher.check(Terms())
+    assert refused.value.reason == "queue_full"
+    dispatcher.check(Terms(tenant=UUID(int=1)))  # a modest one has room
+    assert dispatcher.status().sheds == {("default", "queue_full"): 1}
+    dispatcher.drain()
+    with pytest.raises(Unavailable):
+        dispatcher.check(Terms())
+    for task in tasks:
+        task.cancel()
+
+
+async def test_the_engine_is_told_of_class_and_lane(
+    dispatcher: Dispatcher, worker: HandSupervisor
+) -> None:
+    await dispatcher.place(request("a"), Terms(service_class="interactive"))
+    await dispatcher.place(request("b"), Terms(service_class="batch", long=True))
+    assert [(r.priority, r.long) for r in worker.requests] == [(2, False), (0, True)]
+
+
+async def test_a_place_is_handed_on_when_prompts_are_through() -> None:
+    """The first token of one lets the next begin, without anything having ended."""
+    worker = HandSupervisor()
+    dispatcher = Dispatcher(worker)  # type: ignore[arg-type]
+    await dispatcher.start()
+    dispatcher._resize = lambda: dispatcher._arbiter.resize(9, None, ahead=1)  # type: ignore[method-assign]
+    await place_all(dispatcher, "a", "b")
+    assert worker.submitted == ["a"]
+    worker.say("a", 1)
+    await settle()
+    assert worker.submitted == ["a", "b"]
+    await dispatcher.stop(grace=0)
+
+
+async def test_status_tells_of_tenants_and_lanes(dispatcher: Dispatcher) -> None:
+    tenant = UUID(int=5)
+    await dispatcher.place(request("a"), Terms(tenant=tenant, long=True))
+    status = dispatcher.status()
+    assert (status.places, status.long_running, status.long_places) == (2, 1, 1)
+    ((told),) = status.tenants
+    assert (told.tenant, told.queued, told.running, told.oldest) == (tenant, 0, 1, 0.0)
+
+
+async def test_ten_thousand_waiters_that_vanish_leave_nothing(worker: HandSupervisor) -> None:
+    dispatcher = Dispatcher(worker, usual_policies(20_000))  # type: ignore[arg-type]
+    await dispatcher.start()
+    tasks = await place_all(dispatcher, *(f"r{n}" for n in range(10_000)))
+    random.shuffle(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await settle()
+    assert dispatcher.status().queued == 0
+    assert len(worker.submitted) == 2
+    for name in worker.submitted:
+        worker.finish(name)
+    assert dispatcher.status().tenants == ()
+    await dispatcher.stop(grace=0)
+
+
 async def test_an_id_in_use_is_the_callers_fault_alone(
     dispatcher: Dispatcher, worker: HandSupervisor
 ) -> None:
@@ -233,7 +316,7 @@ def test_every_request_ends_once_and_places_are_never_exceeded(
 
     async def scenario() -> None:
         worker = HandSupervisor()
-        dispatcher = Dispatcher(worker, max_queue=max_queue, outage_patience=60)  # type: ignore[arg-type]
+        dispatcher = Dispatcher(worker, usual_policies(max_queue), outage_patience=60)  # type: ignore[arg-type]
         await dispatcher.start()
         worker.up(places)
         tasks: list[asyncio.Task[list[Output] | None]] = []

@@ -25,6 +25,7 @@ from headrace.access.price import Price
 from headrace.access.principal import Principal, Scope
 from headrace.access.tenant import Tenant
 from headrace.dispatch.dispatcher import Dispatcher
+from headrace.dispatch.policy import usual_policies
 from headrace.edge.app import create_app
 from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
@@ -249,6 +250,7 @@ class LocalSupervisor:
             threads=1,
             blocks=self._blocks,
             max_sequences=self.capacity,
+            max_step_tokens=64,
             context_length=min(CONTEXT, self._blocks * BLOCK_SIZE),
             memory=1 << 30,
             pid=1,
@@ -349,8 +351,8 @@ class World:
         **options: Any,
     ) -> None:
         self.supervisor = LocalSupervisor(max_sequences, blocks, prefix_cache)
-        dispatch = {k: options.pop(k) for k in ("max_queue",) if k in options}
-        self.dispatcher = Dispatcher(self.supervisor, **dispatch)  # type: ignore[arg-type]
+        policies = usual_policies(options.pop("max_queue", 1024))
+        self.dispatcher = Dispatcher(self.supervisor, policies)  # type: ignore[arg-type]
         self.books = Book()
         self.keys = Keyring()
         self.prices = PriceTag()

@@ -103,6 +103,7 @@ def open_toy(config: WorkerConfig) -> tuple[ToyEngine, Ready]:
         threads=1,
         blocks=BLOCKS,
         max_sequences=config.max_sequences,
+        max_step_tokens=512,
         context_length=4096,
         memory=1 << 30,
         pid=os.getpid(),

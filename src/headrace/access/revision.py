@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Select, select, text, update
+from sqlalchemy import Connection, Select, select, update
 
+from headrace.store.notices import tell
 from headrace.store.schema import counters
 
 CHANNEL = "headrace_registry"
-"""Where PostgreSQL tells of every change as soon as it is committed."""
+"""Where every change is told as soon as it is committed."""
 
 _NAME = "registry"
 
@@ -28,8 +29,7 @@ def begin_change(connection: Connection) -> None:
     listen when it is committed. On PostgreSQL a change that cannot be told is not committed."""
     raised = counters.c.value + 1
     connection.execute(update(counters).where(counters.c.name == _NAME).values(value=raised))
-    if connection.dialect.name == "postgresql":
-        connection.execute(text(f"NOTIFY {CHANNEL}"))
+    tell(connection, CHANNEL)
 
 
 def _query() -> Select[int]:

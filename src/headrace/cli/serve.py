@@ -93,9 +93,11 @@ async def run(
     The engine's process loads the model while this one opens books and tokenizer.
     """
     from headrace.access.authenticator import Authenticator
+    from headrace.access.changes import Changes
     from headrace.access.pricelist import PriceList
     from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
+    from headrace.dispatch.policy import usual_policies
     from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
     from headrace.edge.deployment import Deployment
@@ -112,7 +114,7 @@ async def run(
     _cancel_on_signal()
     config = worker_config(settings, version, draft)
     supervisor = Supervisor(config)
-    dispatcher = Dispatcher(supervisor, max_queue=settings.max_queue)
+    dispatcher = Dispatcher(supervisor, usual_policies(settings.max_queue))
     async with AsyncExitStack() as cleanup:
         starting = asyncio.create_task(dispatcher.start())
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
@@ -127,9 +129,10 @@ async def run(
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
-        keys = Authenticator(books.database, books.pepper)
-        await keys.start()
-        cleanup.push_async_callback(keys.stop)
+        changes = Changes(books.database)
+        keys = Authenticator(books.database, books.pepper, changes)
+        await changes.start()
+        cleanup.push_async_callback(changes.stop)
         # Again, so that whatever still runs ends, and is written down, before the books close.
         cleanup.push_async_callback(_stop_engine, dispatcher, starting)
         aside = Aside()
@@ -141,6 +144,7 @@ async def run(
         tally = QuotaTally()
         store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
         prices = PriceList(books.database)
+        changes.subscribe(prices.forget)
         services = Services(
             router=SingleModel(Deployment(model, planner, dispatcher)),
             keys=keys,

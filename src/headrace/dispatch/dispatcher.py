@@ -3,47 +3,65 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
 
-from headrace.dispatch.errors import Overloaded, Unavailable
+from msgspec.structs import replace
+
+from headrace.dispatch.arbiter import Arbiter
+from headrace.dispatch.entry import Entry
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable
 from headrace.dispatch.generation import Generation
-from headrace.dispatch.queue import FifoQueue, Ticket
+from headrace.dispatch.policy import Policies, usual_policies
+from headrace.dispatch.prefixes import names_of
+from headrace.dispatch.shed import Shed
+from headrace.dispatch.status import DispatchStatus
 from headrace.dispatch.terms import USUAL, Terms
+from headrace.dispatch.ticket import Ticket
+from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
-from headrace.fleet.supervisor import Supervisor, WorkerStatus
+from headrace.fleet.supervisor import Supervisor
+from headrace.ops.backend import BLOCK_SIZE
 
+AHEAD_STEPS = 4
+"""Steps' worth of prompts that are sent before they can be computed: enough that the worker never
+waits for us, few enough that its own queue decides nothing."""
 
-@dataclass(frozen=True, slots=True)
-class DispatchStatus:
-    """queued: requests waiting here; running: requests on the worker; draining: nothing new
-    is admitted; worker: how the worker process is."""
+USUAL_QUEUE = 1024
 
-    queued: int
-    running: int
-    draining: bool
-    worker: WorkerStatus
+RETRY_SECONDS = (1.0, 20.0)
+"""Whoever is turned away is told to come back after a time between these, times the jitter."""
 
 
 class Dispatcher:
     """One writer of the queue and of the count of places, on one event loop.
 
-    The worker gets at most its `max_sequences` requests at once, so that waiting happens
-    here, where it can still be ordered and cancelled for free. max_queue: most requests that
-    wait. outage_patience: seconds for which requests wait for a worker that is being
-    started before they are refused.
+    The worker gets at most its `max_sequences` requests at once and few prompts ahead, so that
+    waiting happens here, where it can still be ordered and cancelled for free. policies: of the
+    classes. outage_patience: seconds for which requests wait for a worker that is being
+    started before they are refused. clock: seconds that never go back.
     """
 
     def __init__(
-        self, supervisor: Supervisor, *, max_queue: int = 1024, outage_patience: float = 5.0
+        self,
+        supervisor: Supervisor,
+        policies: Policies | None = None,
+        *,
+        outage_patience: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._supervisor = supervisor
-        self._max_queue = max_queue
         self._outage_patience = outage_patience
+        self._clock = clock
         self._outage: asyncio.TimerHandle | None = None
         self._outage_over_patience = False
-        self._queue = FifoQueue()
+        self._arbiter = Arbiter(policies or usual_policies(USUAL_QUEUE))
+        self._waiting: dict[Entry, Ticket] = {}
+        self._alarm: asyncio.TimerHandle | None = None
+        self._advancing: asyncio.Handle | None = None
         self._draining = False
         self._idle = asyncio.Event()
         supervisor.on_change = self._advance
@@ -65,33 +83,44 @@ class Dispatcher:
                     await self._idle.wait()
         except TimeoutError:
             pass
-        if self._outage is not None:
-            self._outage.cancel()
         await self._supervisor.stop()
+        for handle in (self._outage, self._alarm, self._advancing):
+            if handle is not None:
+                handle.cancel()
 
     def drain(self) -> None:
         """Admit nothing more and refuse those who wait; what runs goes on."""
         self._draining = True
         self._refuse_all("draining", "the service is shutting down")
 
+    def check(self, terms: Terms) -> None:
+        """Raises what `place` would raise at once for the smallest request on these terms: before
+        it is known how large one is, it can be refused for next to nothing."""
+        self._check_open()
+        smallest = self._entry(terms, prompt=1, max_tokens=1)
+        if shed := self._arbiter.refuse(smallest, smallest.arrived):
+            raise _overloaded(shed)
+
     async def place(self, request: GenerationRequest, terms: Terms = USUAL) -> Generation:
         """Wait for a place on the worker; the request is running when this returns.
 
         Cancelling the wait takes the request out of the queue at once. Raises Overloaded
-        when the queue is full and Unavailable when there is no worker to wait for.
+        when the queue is full, or the request's turn would or does come too late, and Unavailable
+        when there is no worker to wait for.
         """
-        if self._draining:
-            raise self._unavailable("draining", "the service is shutting down")
-        if self._outage_over_patience:
-            raise self._no_worker()
-        if len(self._queue) >= self._max_queue and not self._free_places():
-            raise Overloaded(
-                "queue_full",
-                f"{len(self._queue)} requests are waiting and no more may join them",
-                _jittered(1.0),
-            )
-        ticket = Ticket(request, asyncio.get_running_loop().create_future())
-        self._queue.push(ticket)
+        self._check_open()
+        entry = self._entry(
+            terms,
+            prompt=len(request.prompt),
+            max_tokens=request.stopping.max_tokens,
+            prefixes=names_of(request.prompt, request.namespace),
+        )
+        if shed := self._arbiter.join(entry, entry.arrived):
+            raise _overloaded(shed)
+        rank = self._arbiter.queues[terms.service_class].policy.rank
+        request = replace(request, priority=rank, long=terms.long)
+        ticket = Ticket(entry, request, asyncio.get_running_loop().create_future())
+        self._waiting[entry] = ticket
         self._advance()
         try:
             return await ticket.granted
@@ -100,11 +129,17 @@ class Dispatcher:
             raise
 
     def status(self) -> DispatchStatus:
+        room = self._arbiter.room
         return DispatchStatus(
-            queued=len(self._queue),
+            queued=len(self._waiting),
             running=self._supervisor.live,
             draining=self._draining,
             worker=self._supervisor.status(),
+            places=room.places,
+            long_running=room.long_running,
+            long_places=room.long_places,
+            tenants=self._arbiter.tenants(self._clock()),
+            sheds=dict(self._arbiter.sheds),
         )
 
     async def probe(self, timeout: float = 5.0) -> EngineStatus:
@@ -112,28 +147,95 @@ class Dispatcher:
         TimeoutError, or `fleet.errors.WorkerUnavailable` when there is no ready worker."""
         return await self._supervisor.probe(timeout)
 
+    def _entry(
+        self, terms: Terms, *, prompt: int, max_tokens: int, prefixes: tuple[bytes, ...] = ()
+    ) -> Entry:
+        now = self._clock()
+        left = math.inf if terms.deadline is None else terms.deadline - time.time()
+        return Entry(
+            tenant=terms.tenant,
+            weight=terms.weight,
+            service_class=terms.service_class,
+            long=terms.long,
+            prompt=prompt,
+            max_tokens=max_tokens,
+            arrived=now,
+            asked=now + left,
+            prefixes=prefixes,
+        )
+
     def _advance(self) -> None:
-        """Hand out free places; called whenever a request, a place or the worker changes."""
+        """Do what can be done now; called whenever a request, a place or the worker changes."""
+        if self._advancing is not None:
+            self._advancing.cancel()
+            self._advancing = None
         self._note_outage()
-        while self._queue and self._free_places():
-            ticket = self._queue.pop()
-            if ticket.granted.cancelled():
-                continue
-            try:
-                mailbox = self._supervisor.submit(ticket.request)
-            except Exception as error:
-                ticket.granted.set_exception(error)
-                continue
-            ticket.granted.set_result(Generation(mailbox, self._supervisor.cancel))
+        self._resize()
+        while self._move():
+            pass
+        self._set_alarm()
         if not self._supervisor.live:
             self._idle.set()
 
-    def _free_places(self) -> int:
-        return self._supervisor.capacity - self._supervisor.live
+    def _move(self) -> bool:
+        """Whether places were handed out that nobody took."""
+        moves = self._arbiter.advance(self._clock())
+        for entry, shed in moves.shed:
+            self._reject(entry, _overloaded(shed))
+        taken = [self._submit(self._waiting.pop(entry)) for entry in moves.placed]
+        return not all(taken)
+
+    def _submit(self, ticket: Ticket) -> bool:
+        """Whether it runs now."""
+        fault: Exception | None = None
+        if not ticket.granted.cancelled():
+            try:
+                mailbox = self._supervisor.submit(ticket.request)
+            except Exception as error:
+                fault = error
+            else:
+                mailbox.watcher = lambda output: self._watch(ticket.entry, output)
+                ticket.granted.set_result(Generation(mailbox, self._supervisor.cancel))
+                return True
+        self._arbiter.undo(ticket.entry, self._clock())
+        if fault is not None:
+            ticket.granted.set_exception(fault)
+        return False
+
+    def _watch(self, entry: Entry, output: Output) -> None:
+        """A running request has come further."""
+        now, finish = self._clock(), output.finish
+        if not entry.started and self._waiting and self._advancing is None:
+            self._advancing = asyncio.get_running_loop().call_soon(self._advance)
+        if finish is None:
+            self._arbiter.note(entry, len(output.tokens), now)
+            return
+        self._arbiter.note(entry, finish.completion_tokens - entry.generated, now)
+        answered = finish.reason in ("stop", "length")
+        cached = finish.cached_tokens if answered else None
+        self._arbiter.end(entry, now, cached=cached, answered=answered)
+
+    def _resize(self) -> None:
+        ready = self._supervisor.status().ready
+        self._arbiter.resize(
+            self._supervisor.capacity,
+            None if ready is None else ready.blocks * BLOCK_SIZE,
+            None if ready is None else AHEAD_STEPS * ready.max_step_tokens,
+        )
+
+    def _set_alarm(self) -> None:
+        """Wake up when the next deadline passes."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._waiting:
+            delay = max(self._arbiter.next_deadline - self._clock(), 0.001)
+            self._alarm = asyncio.get_running_loop().call_later(delay, self._advance)
 
     def _withdraw(self, ticket: Ticket) -> None:
-        self._queue.discard(ticket)
-        if not ticket.granted.cancelled() and ticket.granted.exception() is None:
+        if self._waiting.pop(ticket.entry, None) is not None:
+            self._arbiter.withdraw(ticket.entry)
+        elif not ticket.granted.cancelled() and ticket.granted.exception() is None:
             # The place came in the same moment as the cancellation: nobody will read it.
             ticket.granted.result().cancel()
 
@@ -153,16 +255,29 @@ class Dispatcher:
         self._refuse_all("no_worker", "no engine is running")
 
     def _refuse_all(self, reason: str, message: str) -> None:
-        while self._queue:
-            granted = self._queue.pop().granted
-            if not granted.cancelled():
-                granted.set_exception(self._unavailable(reason, message))
+        for entry in list(self._waiting):
+            self._arbiter.withdraw(entry)
+            self._reject(entry, _unavailable(reason, message))
 
-    def _no_worker(self) -> Unavailable:
-        return self._unavailable("no_worker", "no engine is running")
+    def _reject(self, entry: Entry, refusal: Refused) -> None:
+        granted = self._waiting.pop(entry).granted
+        if not granted.cancelled():
+            granted.set_exception(refusal)
 
-    def _unavailable(self, reason: str, message: str) -> Unavailable:
-        return Unavailable(reason, message, _jittered(1.0))
+    def _check_open(self) -> None:
+        if self._draining:
+            raise _unavailable("draining", "the service is shutting down")
+        if self._outage_over_patience:
+            raise _unavailable("no_worker", "no engine is running")
+
+
+def _unavailable(reason: str, message: str) -> Unavailable:
+    return Unavailable(reason, message, _jittered(1.0))
+
+
+def _overloaded(shed: Shed) -> Overloaded:
+    least, most = RETRY_SECONDS
+    return Overloaded(shed.reason, shed.message, _jittered(min(max(shed.wait, least), most)))
 
 
 def _jittered(seconds: float) -> float:

@@ -14,7 +14,7 @@ class Refused(Exception):
 
 
 class Overloaded(Refused):
-    """There is too much work for all of us (HTTP 529). reason: "queue_full"."""
+    """There is too much work for all of us (HTTP 529). reason: a `dispatch.shed.ShedReason`."""
 
 
 class Unavailable(Refused):

@@ -34,6 +34,8 @@ async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENC
     except InvalidKey:
         raise invalid_api_key("Incorrect API key provided.") from None
     exchange_of(scope).facts.update(tenant=principal.tenant.name, key_id=principal.key_id)
+    if not principal.tenant.enabled:
+        raise permission_denied("The tenant of this API key is disabled.")
     if wanted not in principal.scopes:
         raise permission_denied(_REFUSALS[wanted])
     return principal

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from headrace.access.price import Price
 from headrace.access.principal import Principal
-from headrace.dispatch.dispatcher import DispatchStatus
+from headrace.dispatch.status import DispatchStatus
 from headrace.dispatch.terms import Terms
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest

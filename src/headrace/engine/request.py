@@ -60,7 +60,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: unique among live requests. prompt: token ids, at least one. namespace: only requests of
     the same one share cached prefixes; made by the edge from the tenant. published: so many of
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
-    cache runs out, a lower one gives way first. arrival: unix seconds. thinking: how thoughts
+    cache runs out, a lower one gives way first. long: its prompt is so long that shorter ones
+    are computed before it. arrival: unix seconds. thinking: how thoughts
     are told apart from the answer; None if there are none. grammar: what all generated tokens
     must follow, thoughts included; None for no constraint. controls: control tokens that are
     text in this answer, with that text: what function calls are marked with.
@@ -73,6 +74,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     published: int = 0
     priority: int = 0
+    long: bool = False
     arrival: float = 0.0
     thinking: Thinking | None = None
     grammar: Grammar | None = None

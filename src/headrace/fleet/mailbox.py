@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest
@@ -13,12 +14,13 @@ class Mailbox:
 
     Writing never waits, and a reader that lags costs at most its own generation. The first
     output with a `finish` ends it; whatever is put later is dropped, so a reader sees exactly
-    one ending whoever races to write it.
+    one ending whoever races to write it. watcher: is told of each output as it comes.
     """
 
     def __init__(self, request: GenerationRequest) -> None:
         self.id = request.id
         self.finish: Finish | None = None
+        self.watcher: Callable[[Output], None] | None = None
         self._prompt_tokens = len(request.prompt)
         self._completion_tokens = 0
         self._texts: list[str] = []
@@ -42,6 +44,8 @@ class Mailbox:
         self._completion_tokens += len(output.tokens)
         self.finish = output.finish
         self._filled.set()
+        if self.watcher is not None:
+            self.watcher(output)
         return True
 
     def end(self, reason: FinishReason, error: str | None = None) -> bool:

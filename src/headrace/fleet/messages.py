@@ -42,7 +42,8 @@ ToWorker = Submit | Cancel | Probe | Shutdown
 
 
 class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
-    """The model is loaded and requests are welcome. memory: bytes the process holds at most."""
+    """The model is loaded and requests are welcome. max_step_tokens: computed in one step at
+    most. memory: bytes the process holds at most."""
 
     model: str
     version: str
@@ -50,6 +51,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True, tag="ready"):
     threads: int
     blocks: int
     max_sequences: int
+    max_step_tokens: int
     context_length: int
     memory: int
     pid: int

@@ -87,6 +87,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         threads=limits.threads,
         blocks=limits.blocks,
         max_sequences=config.max_sequences,
+        max_step_tokens=config.max_step_tokens,
         context_length=scheduler.context_length,
         memory=sizes.memory,
         pid=os.getpid(),

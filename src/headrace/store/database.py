@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.store.errors import DatabaseUnavailable, StoreError
 from headrace.store.migrate import migrate, revision
+from headrace.store.notices import notices, take_told
 from headrace.store.schema import HEAD
 
 THREADS = 4
@@ -38,6 +40,7 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="database")
+        self._listeners: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @classmethod
     def open(cls, url: URL, *, lock_seconds: float = LOCK_SECONDS) -> Database:
@@ -78,13 +81,34 @@ class Database:
         Raises:
             DatabaseUnavailable: locked, full, down or out of reach.
         """
+        told: set[str] = set()
         try:
             with self._engine.connect() as connection:
                 connection.execution_options(headrace_write=write)
-                with connection.begin():
-                    yield connection
+                try:
+                    with connection.begin():
+                        yield connection
+                finally:
+                    told = take_told(connection)
         except (OperationalError, InterfaceError, PoolTimeout) as error:
             raise DatabaseUnavailable(_reason(error)) from error
+        for channel in told:
+            for hear in tuple(self._listeners[channel]):
+                hear()
+
+    @contextmanager
+    def listening(self, channel: str, hear: Callable[[], object]) -> Iterator[None]:
+        """Within the block, call `hear` after every transaction of this object that told something
+        on the channel, on the thread that it ran on."""
+        self._listeners[channel].append(hear)
+        try:
+            yield
+        finally:
+            self._listeners[channel].remove(hear)
+
+    def notices(self, channel: str) -> AsyncIterator[None]:
+        """PostgreSQL: what any process tells, see `store.notices.notices`."""
+        return notices(self._engine, channel)
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
         """`work` in a transaction on a thread; as `transaction` for the rest. If the caller is

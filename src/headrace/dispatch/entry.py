@@ -1,0 +1,48 @@
+"""A request as dispatch knows it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from uuid import UUID
+
+from headrace.access.tenant import ServiceClass
+from headrace.dispatch.cost import OUTPUT, prompt_cost
+
+
+@dataclass(eq=False, slots=True, kw_only=True)
+class Entry:
+    """prompt, max_tokens: tokens it has and may generate. prefixes: names of its prompt's
+    beginnings (`dispatch.prefixes`). arrived: seconds of the dispatcher's clock. asked: until when
+    its caller wants a first token. deadline: until when it is worth anything.
+
+    cached, expected: tokens of the prompt that need no computing and tokens it will generate, as
+    guessed when it came and again when it got its place. generated: so far. charged: to its
+    tenant, so far. placed: when, for one that runs. started: whether its prompt is computed.
+    """
+
+    tenant: UUID
+    weight: int
+    service_class: ServiceClass
+    long: bool
+    prompt: int
+    max_tokens: int
+    arrived: float
+    asked: float = math.inf
+    deadline: float = math.inf
+    prefixes: tuple[bytes, ...] = ()
+    cached: int = 0
+    expected: int = 0
+    generated: int = 0
+    charged: int = 0
+    placed: float | None = None
+    started: bool = False
+
+    @property
+    def cost(self) -> int:
+        """What it is expected to cost in all."""
+        return prompt_cost(self.prompt, self.cached) + OUTPUT * self.expected
+
+    @property
+    def uncached(self) -> int:
+        return self.prompt - self.cached

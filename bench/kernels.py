@@ -328,9 +328,9 @@ def draw(executable: CpuExecutable, how: Sampling) -> None:
 def default_model() -> Path:
     """The installed model that a service without settings would serve."""
     settings = Settings()
-    version = Catalogue(settings.models_dir).installed(settings.model)
+    version = Catalogue(settings.models_dir).installed(settings.model[0])
     if version is None:
-        sys.exit(f"{settings.model} is not installed: headrace models pull, or --model FILE")
+        sys.exit(f"{settings.model[0]} is not installed: headrace models pull, or --model FILE")
     return version.path
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BeforeValidator,
     ByteSize,
     Field,
     PrivateAttr,
@@ -22,7 +23,14 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from headrace.model_settings import EngineSettings, ModelSettings
 
 PREFIX = "HEADRACE_"
 DEFAULT_FILE = Path("headrace.toml")
@@ -43,7 +51,17 @@ def _xdg(variable: str, default: str) -> Path:
     return base if base.is_absolute() else Path.home() / default
 
 
-class Settings(BaseSettings):
+def _names(value: object) -> object:
+    """Names from one text, or from texts that each may hold several. The commas of a source of
+    several packages stay."""
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+        return texts
+    parts = [[text] if text.startswith("pypi:") else text.split(",") for text in texts]
+    return list(dict.fromkeys(name.strip() for part in parts for name in part))
+
+
+class Settings(EngineSettings, BaseSettings):
     """What is in force. Keyword arguments are the flags that were given.
 
     Raises:
@@ -72,9 +90,19 @@ class Settings(BaseSettings):
         Field(description="An admin and inference key, hr-<id>_<secret>, valid from the start."),
     ] = None
     model: Annotated[
-        str,
-        Field(min_length=1, description="Model to serve: a catalogue name, a path or a source."),
-    ] = "smollm2-135m"
+        tuple[Annotated[str, Field(min_length=1)], ...],
+        NoDecode,
+        BeforeValidator(_names),
+        Field(
+            min_length=1,
+            description="Model to serve: a catalogue name, a path or a source. Several are a list,"
+            " the flag again, or names apart by commas; the first is the default.",
+        ),
+    ] = ("smollm2-135m",)
+    models: Annotated[
+        dict[str, dict[str, Any]],
+        Field(description="Further models, and what holds for one: tables of the file."),
+    ] = Field(default_factory=dict)
     database_url: Annotated[
         str | None,
         Field(description="SQLAlchemy URL of the database (default: SQLite in the data dir)."),
@@ -87,91 +115,16 @@ class Settings(BaseSettings):
             " service of one edge, which counts in memory).",
         ),
     ] = None
-    threads: Annotated[
-        int | None,
-        Field(ge=1, le=1024, description="Compute threads (default: one a physical core)."),
-    ] = None
     isa: Annotated[
         Literal["avx512", "avx2", "neon", "scalar"] | None,
         Field(description="Instruction set of the kernels (default: the best there is)."),
-    ] = None
-    quantization: Annotated[
-        Literal["w8", "w4"] | None,
-        Field(description="Bits that float matrices are quantised to (default: they stay float)."),
     ] = None
     memory: Annotated[
         ByteSize | None,
         Field(
             ge=MIB,
             le=1 << 50,
-            description="Memory the engine's process may hold, e.g. 4GiB (default: no limit).",
-        ),
-    ] = None
-    kv_memory: Annotated[
-        ByteSize | None,
-        Field(
-            ge=MIB,
-            le=1 << 50,
-            description="Memory for the KV cache (default: what --memory leaves, or 1GiB).",
-        ),
-    ] = None
-    kv_cache: Annotated[
-        Literal["int16", "int8"],
-        Field(
-            description="Codes of keys in the KV cache. int8 makes it a third smaller and long"
-            " contexts quicker; Qwen 2 and others with outliers among their keys lose accuracy."
-        ),
-    ] = "int16"
-    max_sequences: Annotated[
-        int, Field(ge=1, le=65536, description="Sequences computed at once.")
-    ] = 64
-    max_step_tokens: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=1 << 20,
-            description="Tokens computed in one step, all sequences (default: 64 a thread, up to"
-            " 512, or two a sequence if that is more).",
-        ),
-    ] = None
-    target_itl: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=60_000,
-            description="Milliseconds between two tokens of an answer that prompts may cause.",
-        ),
-    ] = None
-    target_throughput: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1e9,
-            description="Tokens a second, prompts and answers, for which answers may be delayed.",
-        ),
-    ] = None
-    speculate: Annotated[
-        Literal["off", "ngram", "draft"],
-        Field(description="Guess tokens ahead: from the text so far, or by --draft-model."),
-    ] = "off"
-    draft_model: Annotated[
-        str | None,
-        Field(min_length=1, description="Smaller model of the same tokenizer, to guess tokens."),
-    ] = None
-    speculate_tokens: Annotated[
-        int, Field(ge=1, le=32, description="Most tokens guessed ahead of a sequence.")
-    ] = 8
-    context_length: Annotated[
-        int | None,
-        Field(ge=1, le=1 << 24, description="Longest sequence in tokens (default: the model's)."),
-    ] = None
-    prefix_cache: Annotated[
-        bool, Field(description="Whether prompts reuse what earlier ones of their tenant computed.")
-    ] = True
-    tool_format: Annotated[
-        Literal["hermes", "llama3", "mistral", "mistral-named", "gemma", "json"] | None,
-        Field(
-            description="How the model writes function calls (default: as its chat template does)."
+            description="Memory that engines may hold together, e.g. 4GiB (default: no limit).",
         ),
     ] = None
     published_prefixes: Annotated[
@@ -184,15 +137,6 @@ class Settings(BaseSettings):
     max_queue: Annotated[
         int, Field(ge=0, le=1 << 20, description="Requests that may wait; more are shed with 529.")
     ] = 1024
-    long_from: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            le=1 << 24,
-            description="A prompt of so many tokens is long: it waits, is priced and is limited"
-            " apart (default: a quarter of the context).",
-        ),
-    ] = None
     max_choices: Annotated[
         int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
     ] = 128
@@ -242,29 +186,24 @@ class Settings(BaseSettings):
         return key
 
     @model_validator(mode="after")
-    def _a_token_for_every_sequence(self) -> Settings:
-        if self.max_step_tokens is not None and self.max_step_tokens < self.max_sequences:
-            raise ValueError(
-                f"max_step_tokens ({self.max_step_tokens}) must be at least max_sequences"
-                f" ({self.max_sequences}), so that every sequence can get its token in a step"
-            )
+    def _tables(self) -> Settings:
+        """Every table is right, whether or not anything is served now."""
+        for name in self.models:
+            self.of_model(name)
         return self
 
-    @model_validator(mode="after")
-    def _one_target(self) -> Settings:
-        if self.target_itl is not None and self.target_throughput is not None:
-            raise ValueError("target_itl and target_throughput exclude each other")
-        return self
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The models to serve, the default first: those that `model` names, and those that have
+        a table."""
+        return tuple(dict.fromkeys((*self.model, *self.models)))
 
-    @model_validator(mode="after")
-    def _a_draft_to_guess(self) -> Settings:
-        if self.speculate == "draft" and self.draft_model is None:
-            raise ValueError("speculate is draft, which needs a draft_model")
-        if self.speculate != "draft" and self.draft_model is not None:
-            raise ValueError(
-                f"draft_model is set, but speculate is {self.speculate}; it must be draft"
-            )
-        return self
+    def of_model(self, name: str) -> ModelSettings:
+        """What holds for one model. Raises ValueError naming the table's setting at fault."""
+        try:
+            return ModelSettings.of(self, self.models.get(name, {}))
+        except ValidationError as error:
+            raise ValueError(_explain_table(name, error)) from None
 
     def origin(self, name: str) -> str:
         """Where a setting's value came from: "flag --port", "HEADRACE_PORT", a file's path
@@ -320,7 +259,7 @@ def did_you_mean(word: str, known: list[str]) -> str:
 
 
 def _refuse_unknown_variables() -> None:
-    known = [PREFIX + name.upper() for name in Settings.model_fields]
+    known = [PREFIX + name.upper() for name in Settings.model_fields if name != "models"]
     for variable in os.environ:
         upper = variable.upper()  # pydantic-settings matches them in any case
         if upper.startswith(PREFIX) and not upper.startswith(NOT_SETTINGS) and upper not in known:
@@ -340,12 +279,23 @@ def _origins(flags: Mapping[str, Any], file: ConfigFile) -> dict[str, str]:
     return from_file | from_environment | {name: f"flag {flag_of(name)}" for name in flags}
 
 
+def _explain_table(model: str, error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_context=False, include_url=False)[0]
+    where = "".join(f".{part}" for part in first["loc"][:1])
+    reason = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        known = list(ModelSettings.model_fields)
+        reason = f"unknown setting{did_you_mean(str(first['loc'][0]), known)}"
+    return f"models.{model}{where}: {reason[0].lower()}{reason[1:]}"
+
+
 def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     """One sentence for the first fault. It never quotes the value, which may be a secret."""
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     reason = first["msg"].removeprefix("Value error, ")
     if not first["loc"]:
-        return reason  # of several settings together, which it names
+        # Of several settings together, which it names.
+        return f"{origins['models']}: {reason}" if reason.startswith("models.") else reason
     name = str(first["loc"][0])
     reason = reason[0].lower() + reason[1:]
     if first["type"] == "extra_forbidden":

@@ -11,12 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
-from msgspec.structs import replace
 
-import headrace.cli.serve as serving
-from headrace.models.model import open_model
-from headrace.models.version import ModelVersion
-from headrace.settings import Settings
 from tests.models.tiny import write_tiny
 
 from .conftest import Headrace, command, complaint
@@ -164,46 +159,3 @@ def test_an_engine_that_cannot_start_ends_the_service(headrace: Headrace, tiny: 
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("headrace: ")
     assert "context_length is 1000000" in last
-
-
-def test_the_fingerprint_names_the_version_and_the_numerics(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    version = ModelVersion(
-        name="tiny",
-        version="abc",
-        sha256="abc0",
-        path=tiny,
-        size=1,
-        mtime_ns=1,
-        source="here",
-        licence=None,
-        formats=(),
-        context_length=None,
-        installed_at=0.0,
-    )
-    model = open_model(tiny)
-
-    def fingerprint(version: ModelVersion, **options: Any) -> str:
-        config = serving.worker_config(Settings(**options), version, None)
-        return serving.served_model(config, version, model).fingerprint
-
-    first = fingerprint(version)
-    assert first.startswith("fp_")
-    # What changes no token leaves it as it is.
-    assert fingerprint(replace(version, name="other", installed_at=5.0), threads=1) == first
-    assert fingerprint(replace(version, sha256="abc1")) != first
-    assert fingerprint(version, kv_cache="int8") != first
-    assert fingerprint(version, context_length=64) != first
-    monkeypatch.setattr(serving, "NUMERICS", "other")
-    assert fingerprint(version) != first
-
-
-@pytest.mark.parametrize(
-    ("threads", "sequences", "tokens"), [(1, 16, 64), (2, 64, 128), (64, 64, 512), (2, 300, 600)]
-)
-def test_a_step_has_room_for_every_thread_and_every_sequence(
-    threads: int, sequences: int, tokens: int
-) -> None:
-    settings = Settings(threads=threads, max_sequences=sequences)
-    assert serving.usual_step_tokens(settings) == tokens

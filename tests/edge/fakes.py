@@ -30,8 +30,8 @@ from headrace.edge.app import create_app
 from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
 from headrace.edge.plan import Planner
-from headrace.edge.router import SingleModel
-from headrace.edge.services import ServedModel, Services
+from headrace.edge.router import ModelRouter
+from headrace.edge.services import ModelStatus, ServedModel, Services, Use
 from headrace.engine.blocks import BlockPool
 from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine
@@ -50,6 +50,7 @@ from headrace.ops.backend import BLOCK_SIZE
 from headrace.quotas.memory import MemoryStore
 from headrace.quotas.quotas import Quotas
 from headrace.quotas.tally import QuotaTally
+from headrace.routing.menu import Menu
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
@@ -339,6 +340,38 @@ class Book:
         return list(self.closed.values())[-1]
 
 
+class InMemory:
+    """`hosting.models.HostedModels` whose models are always there."""
+
+    def __init__(self, *deployments: Deployment) -> None:
+        self._deployments = deployments
+        self.menu = Menu(deployment.model for deployment in deployments)
+        self.draining = False
+        self.users = 0
+
+    async def use(self, model: ServedModel) -> Use:
+        self.users += 1
+        return Use(next(d for d in self._deployments if d.model == model), self._give_back)
+
+    def status(self) -> list[ModelStatus]:
+        return [
+            ModelStatus(
+                model=deployment.model,
+                state="ready",
+                load="start",
+                closed=False,
+                memory=1 << 30,
+                error=None,
+                users=self.users,
+                deployment=deployment,
+            )
+            for deployment in self._deployments
+        ]
+
+    def _give_back(self) -> None:
+        self.users -= 1
+
+
 class World:
     """The service in one piece. Use as an async context manager."""
 
@@ -375,8 +408,10 @@ class World:
             self.aside,
             options.pop("published_texts", ()),
         )
+        self.models = InMemory(Deployment(model, self.planner, self.dispatcher))
         self.services = Services(
-            router=SingleModel(Deployment(model, self.planner, self.dispatcher)),
+            router=ModelRouter(self.models),
+            models=self.models,
             keys=self.keys,
             quotas=Quotas(self.counters, self.books, QuotaTally()),
             prices=self.prices,

@@ -150,7 +150,7 @@ def _to_measure(settings: Settings) -> tuple[str, Program, WeightSource]:
     from headrace.models.model import open_model
     from headrace.ops.pace import stack
 
-    version = _installed(settings, settings.model)
+    version = _installed(settings, settings.model[0])
     if version is not None and version.size <= MEASURED_MODEL:
         try:
             model = open_model(version.path, quantization=settings.quantization)
@@ -168,15 +168,17 @@ def _model(settings: Settings) -> Iterator[Finding]:
 
     catalogue = Catalogue(settings.models_dir)
     try:
-        entry = catalogue.get(settings.model)
-        version = catalogue.installed(settings.model)
-        broken = [v for v in catalogue.versions(settings.model) if not v.is_whole()]
+        entry = catalogue.get(settings.model[0])
+        version = catalogue.installed(settings.model[0])
+        broken = [v for v in catalogue.versions(settings.model[0]) if not v.is_whole()]
     except CatalogueError as error:
         yield Finding("model", "fail", str(error), "choose one by --model or HEADRACE_MODEL")
         return
     if version is None:
         fault = "is not the file that was installed" if broken else "is not on disk"
-        advice = f"the first `headrace serve` fetches it, or: headrace models pull {settings.model}"
+        advice = (
+            f"the first `headrace serve` fetches it, or: headrace models pull {settings.model[0]}"
+        )
         yield Finding("model", "warn", f"{entry.name} {fault}", advice)
         if entry.size:
             yield _space("disk for the model", settings.models_dir, entry.size)
@@ -213,7 +215,7 @@ def _draft(settings: Settings) -> Iterator[Finding]:
         yield Finding("draft model", "fail", str(error), "choose another by --draft-model")
         return
     detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
-    yield Finding("draft model", "ok", f"{detail}; it guesses tokens of {settings.model}")
+    yield Finding("draft model", "ok", f"{detail}; it guesses tokens of {settings.model[0]}")
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
@@ -244,21 +246,25 @@ def _engine_memory(settings: Settings) -> int | None:
 
     Raises DoesNotFit as its start would.
     """
-    from headrace.cli.serve import worker_config
+    import msgspec
+
     from headrace.fleet.draft import open_draft
     from headrace.fleet.sizes import sizes_for
+    from headrace.hosting.spec import worker_config
     from headrace.models.errors import ModelFileError
     from headrace.models.model import open_model
     from headrace.ops.cpu import CpuBackend
 
-    version = _installed(settings, settings.model)
+    version = _installed(settings, settings.model[0])
     if version is None:
         return None
     try:
         model = open_model(version.path, quantization=settings.quantization)
         name = settings.draft_model
         draft_version = None if name is None else _installed(settings, name)
-        config = worker_config(settings, version, draft_version)
+        config = worker_config(settings, settings, version, draft_version)
+        memory = None if settings.memory is None else int(settings.memory)
+        config = msgspec.structs.replace(config, memory=memory)
         draft = open_draft(config, model)
     except ModelFileError:
         return None  # `_model` and `_draft` say so

@@ -13,6 +13,12 @@ from pydantic_core import PydanticUndefined
 
 from headrace.settings import PREFIX, Settings, flag_of
 
+FILE_ONLY = ("models",)
+"""Settings that are more than a flag can say."""
+
+SEVERAL = ("model",)
+"""Settings whose flag may be given again."""
+
 
 def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command a flag for each of these settings, or for all of them.
@@ -23,13 +29,13 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
         @with_settings("data_dir", "database_url", "config")
         def show(settings: Settings, as_json: JsonFlag = False) -> None: ...
     """
-    chosen = names or tuple(Settings.model_fields)
+    chosen = names or tuple(name for name in Settings.model_fields if name not in FILE_ONLY)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
         def run(**arguments: Any) -> None:
             given = {name: arguments.pop(name) for name in chosen}
-            flags = {name: text for name, text in given.items() if text is not None}
+            flags = {name: text for name, text in given.items() if text not in (None, [])}
             command(Settings(**flags), **arguments)
 
         hints = get_type_hints(command, include_extras=True)
@@ -58,11 +64,13 @@ def _flag(name: str) -> inspect.Parameter:
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
-        annotation=Annotated[str | None, option],
+        annotation=Annotated[list[str] | None if name in SEVERAL else str | None, option],
     )
 
 
 def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
     return value.human_readable() if isinstance(value, ByteSize) else str(value)
 
 

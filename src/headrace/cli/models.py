@@ -28,7 +28,7 @@ def list_models(settings: Settings, as_json: JsonFlag = False) -> None:
 
     catalogue = _catalogue(settings)
     with plainly(CatalogueError):
-        rows = [_summary(catalogue, name, settings.model) for name in catalogue.names()]
+        rows = [_summary(catalogue, name, settings.model[0]) for name in catalogue.names()]
     if not as_json:
         rows = [row | {"size": row["size"] and size(float(str(row["size"])))} for row in rows]
     print_rows(rows, as_json=as_json)

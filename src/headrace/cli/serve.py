@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import ipaddress
-import json
 import signal
 import socket
-from array import array
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -19,36 +15,24 @@ from uuid import UUID
 
 import typer
 
-from headrace import __version__
+from headrace.cli.announcement import announce
 from headrace.cli.flags import with_settings
-from headrace.cli.output import plainly, size
+from headrace.cli.output import plainly
 from headrace.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    from pydantic import ByteSize
-
-    from headrace.dispatch.dispatcher import Dispatcher
     from headrace.edge.server import Server
-    from headrace.edge.services import ServedModel
-    from headrace.fleet.config import WorkerConfig
-    from headrace.fleet.messages import Ready
-    from headrace.grammar.compiler import Compiler
-    from headrace.models.model import Model
-    from headrace.models.quantisation import Quantization
+    from headrace.hosting.spec import ModelSpec
+    from headrace.models.catalogue import Catalogue
     from headrace.models.version import ModelVersion
     from headrace.quotas.store import Store
     from headrace.quotas.tally import QuotaTally
     from headrace.store.database import Database
-    from headrace.text.prompt import PromptBuilder
-    from headrace.text.tokenizer import Tokenizer
-
-NUMERICS = "cpu-2"
-"""Raised when the same weights and seed begin to give other tokens."""
 
 
 @with_settings()
 def serve(settings: Settings) -> None:
-    """Serve a model over OpenAI's API until stopped, fetching it first if need be."""
+    """Serve models over OpenAI's API until stopped, fetching them first if need be."""
     import uvloop
 
     from headrace.access.errors import AccessError
@@ -67,15 +51,30 @@ def serve(settings: Settings) -> None:
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
     ):
-        draft = fetch(settings, settings.draft_model) if settings.draft_model else None
-        uvloop.run(run(settings, fetch(settings, settings.model), draft, listener))
+        uvloop.run(run(settings, specs(settings), listener))
 
 
-def fetch(settings: Settings, model: str) -> ModelVersion:
-    """A model's installed version; fetched with a progress bar if there is none."""
+def specs(settings: Settings) -> list[ModelSpec]:
+    """All that is to be served, fetched if need be. Raises SettingsError for two models of one
+    name."""
+    from headrace.hosting.spec import spec_of
     from headrace.models.catalogue import Catalogue
 
     catalogue = Catalogue(settings.models_dir)
+    found: dict[str, ModelSpec] = {}
+    for text in settings.served:
+        model = settings.of_model(text)
+        version = fetch(catalogue, text)
+        draft = fetch(catalogue, model.draft_model) if model.draft_model else None
+        if version.name in found:
+            raise SettingsError(f"model names two that are called {version.name}")
+        tier = catalogue.get(text).tier
+        found[version.name] = spec_of(settings, model, version, draft, tier)
+    return list(found.values())
+
+
+def fetch(catalogue: Catalogue, model: str) -> ModelVersion:
+    """A model's installed version; fetched with a progress bar if there is none."""
     if version := catalogue.installed(model):
         return version
     from headrace.cli.progress import progress_bar
@@ -85,47 +84,40 @@ def fetch(settings: Settings, model: str) -> ModelVersion:
         return catalogue.pull(model, progress)
 
 
-async def run(
-    settings: Settings, version: ModelVersion, draft: ModelVersion | None, listener: socket.socket
-) -> None:
-    """Everything between the listening socket and the engine, until a signal ends it.
+async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socket) -> None:
+    """Everything between the listening socket and the engines, until a signal ends it.
 
-    The engine's process loads the model while this one opens books and tokenizer.
+    The engines' processes load their models while this one opens books and tokenizers.
     """
     from headrace.access.authenticator import Authenticator
     from headrace.access.changes import Changes
     from headrace.access.pricelist import PriceList
-    from headrace.dispatch.dispatcher import Dispatcher
     from headrace.dispatch.errors import Unavailable
-    from headrace.dispatch.policy import usual_policies
     from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
-    from headrace.edge.deployment import Deployment
-    from headrace.edge.plan import Planner
-    from headrace.edge.router import SingleModel
+    from headrace.edge.router import ModelRouter
     from headrace.edge.server import Server
     from headrace.edge.services import Services
-    from headrace.fleet.supervisor import Supervisor
+    from headrace.hosting.models import HostedModels
+    from headrace.hosting.opened import OpenedModel
+    from headrace.hosting.running import RunningModel, Workshop
     from headrace.ledger.ledger import Ledger
     from headrace.ledger.spending import Spending
     from headrace.quotas.quotas import Quotas
     from headrace.quotas.tally import QuotaTally
 
     _cancel_on_signal()
-    config = worker_config(settings, version, draft)
-    supervisor = Supervisor(config)
-    dispatcher = Dispatcher(supervisor, usual_policies(settings.max_queue))
     async with AsyncExitStack() as cleanup:
-        starting = asyncio.create_task(dispatcher.start())
-        cleanup.push_async_callback(_stop_engine, dispatcher, starting)
-        books, words = await asyncio.gather(
-            asyncio.to_thread(Books.open, settings),
-            asyncio.to_thread(
-                Words.open, version.path, settings.quantization, settings.tool_format
-            ),
+        aside = Aside()
+        cleanup.callback(aside.close)
+        workshop = Workshop(aside, published_texts(settings.published_prefixes))
+        memory = None if settings.memory is None else int(settings.memory)
+        models = HostedModels(
+            specs, OpenedModel.of, lambda spec, opened: RunningModel(spec, opened, workshop), memory
         )
+        cleanup.push_async_callback(models.stop, grace=1.0)
+        books, _ = await asyncio.gather(asyncio.to_thread(Books.open, settings), models.open())
         cleanup.callback(books.database.close)
-        published = published_texts(settings.published_prefixes)
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
@@ -133,20 +125,15 @@ async def run(
         keys = Authenticator(books.database, books.pepper, changes)
         await changes.start()
         cleanup.push_async_callback(changes.stop)
-        # Again, so that whatever still runs ends, and is written down, before the books close.
-        cleanup.push_async_callback(_stop_engine, dispatcher, starting)
-        aside = Aside()
-        cleanup.callback(aside.close)
-        model = served_model(config, version, words.model, settings.long_from)
-        planner = Planner(model, words.prompts, words.tokenizer, words.compiler, aside, published)
-        planner.open()
-        cleanup.callback(planner.close)
         tally = QuotaTally()
         store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
+        # Again, so that whatever still runs ends, and is written down, before the books close.
+        cleanup.push_async_callback(models.stop, grace=1.0)
         prices = PriceList(books.database)
         changes.subscribe(prices.forget)
         services = Services(
-            router=SingleModel(Deployment(model, planner, dispatcher)),
+            router=ModelRouter(models),
+            models=models,
             keys=keys,
             quotas=Quotas(store, Spending(books.database), tally),
             prices=prices,
@@ -155,17 +142,18 @@ async def run(
             max_choices=settings.max_choices,
             open_metrics=settings.metrics == "open",
         )
-        server = Server(create_app(services, aside), on_stop=dispatcher.drain)
+        server = Server(create_app(services, aside), on_stop=models.drain)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         cleanup.push_async_callback(_stop_server, server, serving)
+        starting = asyncio.create_task(models.started())
         await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done():
-            await starting
             with contextlib.suppress(Unavailable):  # told to stop meanwhile
-                await warm_up(dispatcher)
+                await starting
                 new_key = await asyncio.to_thread(books.first_key, settings)
-                announce(version, supervisor.status().ready, listener, new_key)
+                announce(models.status(), listener, new_key)
         await serving
+        await asyncio.gather(starting, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager
@@ -230,165 +218,12 @@ class Books:
         return ensure_bootstrap_key(self.database, self.pepper, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The model's side of text, in this process."""
-
-    model: Model
-    tokenizer: Tokenizer
-    prompts: PromptBuilder
-    compiler: Compiler
-
-    @classmethod
-    def open(cls, path: Path, quantization: Quantization | None, tool_format: str | None) -> Words:
-        from headrace.grammar.compiler import Compiler
-        from headrace.models.model import open_model
-        from headrace.text.prompt import PromptBuilder
-        from headrace.text.tokenizer import Tokenizer
-
-        model = open_model(path, quantization=quantization)
-        tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
-        prompts = PromptBuilder.for_model(tokenizer, model.chat_template, tool_format)
-        return cls(model, tokenizer, prompts, Compiler(tokenizer, model.program.vocab_size))
-
-
-def worker_config(
-    settings: Settings, version: ModelVersion, draft: ModelVersion | None
-) -> WorkerConfig:
-    from headrace.fleet.config import WorkerConfig
-
-    return WorkerConfig(
-        path=str(version.path),
-        model=version.name,
-        version=version.version,
-        isa=settings.isa,
-        quantization=settings.quantization,
-        threads=settings.threads,
-        memory=_bytes(settings.memory),
-        kv_memory=_bytes(settings.kv_memory),
-        kv_cache=settings.kv_cache,
-        max_sequences=settings.max_sequences,
-        max_step_tokens=settings.max_step_tokens or usual_step_tokens(settings),
-        context_length=settings.context_length,
-        prefix_cache=settings.prefix_cache,
-        target_itl=settings.target_itl,
-        target_throughput=settings.target_throughput,
-        speculate=settings.speculate,
-        speculate_tokens=settings.speculate_tokens,
-        draft_path=None if draft is None else str(draft.path),
-        log_level=settings.log_level,
-    )
-
-
-def usual_step_tokens(settings: Settings) -> int:
-    """Few cores compute 128 rows as well as 512, and nobody waits long for a step; many need more
-    rows to share."""
-    from headrace.fleet.cores import usable_cores
-
-    threads = settings.threads or usable_cores()
-    return max(2 * settings.max_sequences, min(512, 64 * threads))
-
-
-def _bytes(size: ByteSize | None) -> int | None:
-    """A plain int, as messages carry."""
-    return None if size is None else int(size)
-
-
-def served_model(
-    config: WorkerConfig, version: ModelVersion, model: Model, long_from: int | None
-) -> ServedModel:
-    from headrace.edge.services import ServedModel
-    from headrace.fleet.draft import open_draft
-    from headrace.fleet.sizes import sizes_for
-    from headrace.ops.cpu import CpuBackend
-
-    draft = open_draft(config, model)
-    sizes = sizes_for(config, model, CpuBackend.kv_row_bytes, draft)
-    # The context decides how some ropes are stretched.
-    chosen = (config.kv_cache, config.quantization, config.context_length)
-    determined_by = f"{version.sha256} {NUMERICS} {chosen}"
-    return ServedModel(
-        name=version.name,
-        version=version.version,
-        created=int(version.installed_at),
-        context_length=sizes.context_length,
-        vocab_size=model.program.vocab_size,
-        fingerprint=f"fp_{hashlib.sha256(determined_by.encode()).hexdigest()[:10]}",
-        long_from=long_from or max(1, sizes.context_length // 4),
-    )
-
-
-async def warm_up(dispatcher: Dispatcher) -> None:
-    """Two steps, so that the first caller finds weights in memory and threads awake."""
-    from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
-
-    request = GenerationRequest(
-        id="warm-up",
-        prompt=array("i", [0] * 8),
-        sampling=SamplingParams(temperature=0.0),
-        stopping=StopConditions(max_tokens=2),
-    )
-    async for _ in await dispatcher.place(request):
-        pass
-
-
-def announce(
-    version: ModelVersion, ready: Ready | None, listener: socket.socket, new_key: str | None
-) -> None:
-    """Say what runs, where, and how to talk to it. A new key is shown here and nowhere else."""
-    from headrace.ops.backend import BLOCK_SIZE
-
-    url = _url(listener)
-    lines = [f"Headrace {__version__} serves {version.name} ({version.version}) at {url}"]
-    if ready is not None:
-        lines.append(
-            f"{ready.isa}, {ready.threads} threads, room for {ready.blocks * BLOCK_SIZE} tokens "
-            f"in all and {ready.context_length} in a sequence, {ready.max_sequences} at once; "
-            f"the engine takes {size(ready.memory)} of memory at most"
-        )
-    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
-        lines.append("Other machines can reach this address, and nothing on the way is encrypted.")
-    if new_key is None:
-        lines.append("Keys: headrace keys create --tenant NAME. Talk to it: headrace chat")
-    else:
-        lines += ["", *_first_steps(url, version.name, new_key)]
-    typer.echo("\n".join([*lines, "README.md and docs/ tell the rest. Ctrl-C stops it."]))
-
-
-def _first_steps(url: str, model: str, key: str) -> list[str]:
-    messages = [{"role": "user", "content": "Say hello."}]
-    body = json.dumps({"model": model, "messages": messages, "temperature": 0})
-    return [
-        f"Your key, shown this once: {key}",
-        "",
-        f"  curl {url}/v1/chat/completions -H 'Authorization: Bearer {key}' "
-        f"-H 'Content-Type: application/json' -d '{body}'",
-        "",
-        "  from openai import OpenAI",
-        f'  client = OpenAI(base_url="{url}/v1", api_key="{key}")',
-        "",
-    ]
-
-
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    address = ipaddress.ip_address(host)
-    if address.is_unspecified:
-        address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")
-    return f"http://[{address}]:{port}" if address.version == 6 else f"http://{address}:{port}"
-
-
 def _cancel_on_signal() -> None:
     """Until the server takes signals over, they end the start."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, task.cancel)
-
-
-async def _stop_engine(dispatcher: Dispatcher, starting: asyncio.Task[None]) -> None:
-    await dispatcher.stop(grace=1.0)
-    await asyncio.gather(starting, return_exceptions=True)
 
 
 async def _stop_server(server: Server, serving: asyncio.Task[None]) -> None:

@@ -9,7 +9,7 @@ from headrace.access.principal import Principal
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
 from headrace.edge.plan import Plan, Planner
-from headrace.edge.services import Needs
+from headrace.routing.needs import Needs
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,12 +26,13 @@ from headrace.edge.exchange import Exchange, exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
-from headrace.edge.services import Needs, Reservation, Services
+from headrace.edge.services import Reservation, Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
 from headrace.quotas.errors import LimitReached
+from headrace.routing.needs import Needs
 from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
 
@@ -64,6 +65,13 @@ class GenerationEndpoint(Generic[R]):
         self._aside = aside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with contextlib.ExitStack() as held:
+            await self._serve(scope, receive, send, held)
+
+    async def _serve(
+        self, scope: Scope, receive: Receive, send: Send, held: contextlib.ExitStack
+    ) -> None:
+        """held: keeps the model in memory until the end."""
         services, exchange = self._services, exchange_of(scope)
         principal = await authenticate(scope, services.keys)
         async with self._telling_limits(principal, exchange):
@@ -75,7 +83,7 @@ class GenerationEndpoint(Generic[R]):
             needs = self._dialect.needs(request)
             route = await services.router.route(request.model, principal, needs)
             exchange.headers["x-headrace-route"] = route.why
-            id, deployment = uuid7(), route.deployment
+            id, deployment = uuid7(), held.enter_context(route.use)
             exchange.model = deployment.model.name
             plan = await self._dialect.plan(deployment.planner, request, id, principal)
             long = deployment.model.is_long(plan.longest_prompt)

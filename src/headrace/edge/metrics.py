@@ -31,8 +31,8 @@ class MetricsEndpoint:
     async def show(self, request: Request) -> Response:
         if not self._services.open_metrics:
             await authenticate(request.scope, self._services.keys, ADMIN)
-        deployments = self._services.router.deployments()
-        views = await asyncio.gather(*map(_view, deployments))
+        loaded = [status.deployment for status in self._services.models.status()]
+        views = await asyncio.gather(*map(_view, filter(None, loaded)))
         families = [*self._own(), *engine_families(views)]
         accept = request.headers.get("accept", "")
         text, content_type = await asyncio.to_thread(self._exposition.write, families, accept)

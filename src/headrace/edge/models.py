@@ -5,11 +5,10 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headrace.api.openai.errors import model_not_found
 from headrace.api.openai.models import ModelCard, ModelList
 from headrace.edge.authentication import authenticate
 from headrace.edge.responses import json_response
-from headrace.edge.services import Services
+from headrace.edge.services import ServedModel, Services
 
 
 class ModelsEndpoint:
@@ -20,16 +19,16 @@ class ModelsEndpoint:
         self._router = services.router
 
     async def all(self, request: Request) -> Response:
-        return json_response(ModelList(data=await self._cards(request)))
+        principal = await authenticate(request.scope, self._keys)
+        names = self._router.names(principal)
+        return json_response(ModelList(data=[_card(name, model) for name, model in names]))
 
     async def show(self, request: Request) -> Response:
-        name = request.path_params["model"]
-        for card in await self._cards(request):
-            if card.id == name:
-                return json_response(card)
-        raise model_not_found(name)
-
-    async def _cards(self, request: Request) -> list[ModelCard]:
+        """Of any name that requests may use: a version, an alias and a tier too."""
         principal = await authenticate(request.scope, self._keys)
-        served = self._router.served(principal)
-        return [ModelCard(id=model.name, created=model.created) for model in served]
+        name = request.path_params["model"]
+        return json_response(_card(name, self._router.find(name, principal)))
+
+
+def _card(name: str, model: ServedModel) -> ModelCard:
+    return ModelCard(id=name, created=model.created)

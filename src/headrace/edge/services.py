@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
 
 from headrace.access.price import Price
@@ -19,6 +19,9 @@ from headrace.ledger.charge import Ending, OpenCharge
 from headrace.observe.meter import Meter
 from headrace.quotas.demand import Consumed, Demand
 from headrace.quotas.limit import Standing
+from headrace.routing.menu import Menu
+from headrace.routing.needs import Needs
+from headrace.routing.tier import Tier
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
 
@@ -123,7 +126,8 @@ class ServedModel:
     """The model as callers know it. version: content hash; created: unix seconds;
     context_length: tokens of prompt and completion together; vocab_size: ids end there.
     long_from: a prompt of so many tokens is long: it waits, is priced and is limited apart; None
-    if none is."""
+    if none is. tier: whose requests it may get. current: whether the bare name means this
+    version. tools, reasoning: whether its own chat template knows them."""
 
     name: str
     version: str
@@ -132,27 +136,75 @@ class ServedModel:
     vocab_size: int
     fingerprint: str
     long_from: int | None = None
+    tier: Tier | None = None
+    current: bool = True
+    tools: bool = False
+    reasoning: bool = False
 
     def is_long(self, prompt_tokens: int) -> bool:
         return self.long_from is not None and prompt_tokens >= self.long_from
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
-    """What a request asks of a model: that it calls functions, that it can be told how much to
-    think, that its context holds so many tokens at least."""
+ModelState = Literal["unloaded", "loading", "ready", "draining"]
 
-    tools: bool = False
-    reasoning: bool = False
-    tokens: int = 0
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelStatus:
+    """A version that is served, in memory or not. load: when it is loaded; closed: it takes no
+    requests until it is loaded by hand; memory: bytes its engine holds at most when loaded;
+    error: why the last load failed; users: requests that are on their way; deployment: where
+    they go, if it is ready."""
+
+    model: ServedModel
+    state: ModelState
+    load: Literal["start", "demand"]
+    closed: bool
+    memory: int
+    error: str | None
+    users: int
+    deployment: Deployment | None
+
+
+class Models(Protocol):
+    """The models there are (`hosting.models.HostedModels`)."""
+
+    @property
+    def menu(self) -> Menu[ServedModel]: ...
+
+    @property
+    def draining(self) -> bool:
+        """Nothing new is admitted any more."""
+        ...
+
+    async def use(self, model: ServedModel) -> Use:
+        """Wait until it is in memory, and keep it there. Raises Refused."""
+        ...
+
+    def status(self) -> Sequence[ModelStatus]:
+        """Of each, the default first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A model that stays in memory until it is given back."""
+
+    deployment: Deployment
+    give_back: Callable[[], None]
+
+    def __enter__(self) -> Deployment:
+        return self.deployment
+
+    def __exit__(self, *_: object) -> None:
+        self.give_back()
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a request goes. why: the way from the name that was asked to the model's, as
-    x-headrace-route tells it."""
+    """Where a request goes. use: the model, in memory. why: the way from the name that was asked
+    to the model's, as x-headrace-route tells it."""
 
-    deployment: Deployment
+    use: Use
     why: str
 
 
@@ -160,15 +212,16 @@ class Router(Protocol):
     """Finds the model that a request means."""
 
     async def route(self, name: str, principal: Principal, needs: Needs) -> Route:
-        """Raises ApiError where there is none, or none that this principal may use."""
+        """Raises ApiError where there is none, or none that this principal may use, and Refused
+        where it can't be had now."""
         ...
 
-    def served(self, principal: Principal) -> Sequence[ServedModel]:
-        """What the principal may name."""
+    def find(self, name: str, principal: Principal) -> ServedModel:
+        """What a name means, whatever is asked of it. Raises ApiError."""
         ...
 
-    def deployments(self) -> Sequence[Deployment]:
-        """What runs, the default first."""
+    def names(self, principal: Principal) -> Sequence[tuple[str, ServedModel]]:
+        """What the principal may name, and what it means: models, then aliases."""
         ...
 
 
@@ -212,6 +265,7 @@ class Services:
     need no key."""
 
     router: Router
+    models: Models
     keys: Keys
     quotas: Quotas
     prices: Prices

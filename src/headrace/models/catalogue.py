@@ -39,6 +39,7 @@ from headrace.models.gguf import read_gguf
 from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.sources import LocalSource, Source, is_source, parse_source
 from headrace.models.version import MANIFEST, ModelVersion, read_version, write_version
+from headrace.routing.tier import Tier
 
 VERSION_DIGITS = 12
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -54,6 +55,7 @@ class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str | None = None
     size: int | None = None
     description: str = ""
+    tier: Tier | None = None
 
     @property
     def version(self) -> str | None:
@@ -79,6 +81,7 @@ BUILT_IN = {
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             size=98_362_432,
             description="SmolLM2-135M-Instruct, Q4_1",
+            tier="small",
         ),
         ModelEntry(
             name="qwen2.5-coder-0.5b",
@@ -87,6 +90,7 @@ BUILT_IN = {
             sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
             size=491_400_064,
             description="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
+            tier="medium",
         ),
         ModelEntry(
             name="qwen2.5-coder-1.5b",
@@ -95,6 +99,7 @@ BUILT_IN = {
             sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
             size=1_117_320_768,
             description="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
+            tier="large",
         ),
         ModelEntry(
             name="gemma3-270m",

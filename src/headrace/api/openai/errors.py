@@ -64,8 +64,9 @@ def not_found(path: str) -> ApiError:
     return ApiError(404, f"There is nothing at {path[:200]}.", code="unknown_url")
 
 
-def model_not_found(model: str) -> ApiError:
-    message = f"The model '{model[:200]}' does not exist."
+def model_not_found(model: str, why: str = "") -> ApiError:
+    """The same for one that does not exist and one that the caller may not use."""
+    message = f"The model '{model[:200]}' does not exist{why and ': '}{why}."
     return ApiError(404, message, param="model", code="model_not_found")
 
 

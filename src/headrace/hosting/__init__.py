@@ -1,0 +1,1 @@
+"""Which models are in memory: opened, loaded, unloaded, within one budget."""

@@ -1,0 +1,270 @@
+"""All models of a service: who is in memory, within one budget."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import msgspec
+import structlog
+
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable
+from headrace.edge.services import ModelStatus, ServedModel, Use
+from headrace.hosting.hosted import HostedModel, MakeEngine, OpenFiles
+from headrace.hosting.plan import plan
+from headrace.hosting.spec import ModelSpec
+from headrace.routing.menu import Menu
+from headrace.settings import MIB
+
+log = structlog.get_logger("headrace.hosting")
+
+LOAD_PATIENCE = 120.0
+"""Seconds for which a request waits for a model that is being loaded."""
+
+RETRY_SECONDS = 5.0
+"""After a load that failed nobody tries again for so long."""
+
+UNLOAD_GRACE = 30.0
+"""Seconds for which requests may finish on a model that is to be unloaded."""
+
+
+class UnknownModel(LookupError):
+    """There is none of that name; the message says so."""
+
+
+class HostedModels:
+    """Loads models when they are asked for, and unloads them when room is needed or they were
+    idle for long enough.
+
+    memory: bytes that all engines together may hold; None for no limit. One that is loaded on
+    demand counts only while it is in memory; the one that was used longest ago makes room first.
+    """
+
+    def __init__(
+        self,
+        specs: Iterable[ModelSpec],
+        open_files: OpenFiles,
+        make_engine: MakeEngine,
+        memory: int | None = None,
+        *,
+        patience: float = LOAD_PATIENCE,
+    ) -> None:
+        self._open_files = open_files
+        self._make_engine = make_engine
+        self._memory = memory
+        self._patience = patience
+        self._hosted = {
+            (spec.version.name, spec.version.version): HostedModel(spec, open_files, make_engine)
+            for spec in specs
+        }
+        self.menu: Menu[ServedModel] = Menu(())
+        self._room = asyncio.Lock()
+        self.draining = False
+        self._idle_timers: dict[HostedModel, asyncio.TimerHandle] = {}
+        self._unloads: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Read what all models are and begin to load those for the start. Raises what opening
+        raises, and DoesNotFit."""
+        hosted = list(self._hosted.values())
+        if self._memory is not None:
+            await self._plan(hosted, self._memory)
+        for each in hosted:
+            if each.spec.load == "start":
+                each.load()
+        await asyncio.gather(*(each.size() for each in hosted))
+        for each in hosted:
+            if each.spec.load == "demand":
+                each.forget_files()
+        self._write_menu()
+
+    async def started(self) -> None:
+        """Wait until all that are loaded at the start are ready. Raises what kept one from
+        it."""
+        loads = [each.load() for each in self._hosted.values() if each.state == "loading"]
+        await asyncio.gather(*loads)
+        for each in self._hosted.values():
+            self._watch_idle(each)
+
+    async def use(self, model: ServedModel) -> Use:
+        """Raises Overloaded where too many wait for it, and Unavailable where it is closed or
+        can't be loaded."""
+        hosted = self._hosted[model.name, model.version]
+        while True:
+            if self.draining or hosted.closed:
+                raise Unavailable("draining", f"{model.name} takes no requests", _jittered(1.0))
+            if hosted.deployment is not None:
+                deployment = hosted.hold()
+                break
+            await self._wait_for(hosted)
+        if timer := self._idle_timers.pop(hosted, None):
+            timer.cancel()
+        return Use(deployment, lambda: self._give_back(hosted))
+
+    def status(self) -> Sequence[ModelStatus]:
+        return [hosted.status() for hosted in self._hosted.values()]
+
+    async def load(self, name: str) -> ModelStatus:
+        """Have it in memory and open. name: a model's, with or without a version. Raises
+        UnknownModel, and Refused where it can't be loaded."""
+        hosted = self._find(name)
+        hosted.closed = False
+        while hosted.deployment is None:
+            await self._wait_for(hosted)
+        self._watch_idle(hosted)
+        return hosted.status()
+
+    async def unload(self, name: str, grace: float = UNLOAD_GRACE) -> ModelStatus:
+        """Free its memory, when what runs has finished or `grace` seconds are over. The next
+        request loads it again. Raises UnknownModel."""
+        hosted = self._find(name)
+        await hosted.unload(grace)
+        return hosted.status()
+
+    async def close(self, name: str, grace: float = UNLOAD_GRACE) -> ModelStatus:
+        """Take no more requests for it until it is loaded by hand, and unload it. Raises
+        UnknownModel."""
+        hosted = self._find(name)
+        hosted.closed = True
+        await hosted.unload(grace)
+        return hosted.status()
+
+    def drain(self) -> None:
+        """Admit nothing more and refuse those who wait; what runs goes on."""
+        self.draining = True
+        for hosted in self._hosted.values():
+            hosted.drain()
+
+    async def stop(self, grace: float) -> None:
+        """End everything. Safe to call again."""
+        self.drain()
+        for timer in self._idle_timers.values():
+            timer.cancel()
+        await asyncio.gather(*(hosted.unload(grace) for hosted in self._hosted.values()))
+        await asyncio.gather(*self._unloads, return_exceptions=True)
+
+    async def _plan(self, hosted: Sequence[HostedModel], limit: int) -> None:
+        """Give each its part of the budget: all of it where there is one model."""
+        parts = {each.spec.label: limit for each in hosted}
+        if len(hosted) > 1:
+            files = await asyncio.gather(*(each.files() for each in hosted))
+            claims = [file.claim(each.spec) for file, each in zip(files, hosted, strict=True)]
+            parts |= plan(limit, claims)
+        for each in hosted:
+            each.spec = _within(each.spec, parts[each.spec.label])
+
+    def _write_menu(self) -> None:
+        self.menu = Menu(hosted.served for hosted in self._hosted.values())
+
+    def _find(self, name: str) -> HostedModel:
+        bare, _, version = name.partition("@")
+        for hosted in self._hosted.values():
+            own = hosted.spec.version
+            if own.name == bare and (own.version == version if version else hosted.spec.current):
+                return hosted
+        raise UnknownModel(f"no model called {name[:200]!r} is served")
+
+    async def _wait_for(self, hosted: HostedModel) -> None:
+        """Until it was loaded; it may be gone again. Raises Refused."""
+        if hosted.waiting >= hosted.spec.max_queue:
+            raise Overloaded(
+                "queue_full",
+                f"{hosted.waiting} requests wait for {hosted.spec.label} to be loaded",
+                _jittered(1.0),
+            )
+        hosted.waiting += 1
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._load(hosted)
+        except TimeoutError:
+            message = f"{hosted.spec.label} was not loaded within {self._patience:g} s"
+            raise Unavailable("loading", message, _jittered(1.0)) from None
+        finally:
+            hosted.waiting -= 1
+
+    async def _load(self, hosted: HostedModel) -> None:
+        async with self._room:
+            await hosted.left()
+            if hosted.state == "unloaded":
+                _refuse_failed(hosted)
+                await self._make_room(hosted)
+            if hosted.closed or self.draining:
+                return
+            loading = hosted.load()
+        await asyncio.wait({loading})
+        if isinstance(error := loading.exception(), Refused):
+            raise error
+        if error is not None:
+            _refuse_failed(hosted)
+
+    async def _make_room(self, hosted: HostedModel) -> None:
+        """Raises Unavailable, with nothing unloaded, where there is none to be had."""
+        if self._memory is None:
+            return
+        present = [each for each in self._hosted.values() if each.state != "unloaded"]
+        excess = hosted.memory + sum(each.memory for each in present) - self._memory
+        going: list[HostedModel] = []
+        for each in sorted(present, key=lambda each: each.last_used):
+            if excess <= 0:
+                break
+            if each.state == "draining" or (each.idle and each.spec.load == "demand"):
+                going.append(each)
+                excess -= each.memory
+        if excess > 0:
+            raise _no_room(hosted, excess)
+        await asyncio.gather(*(each.unload(UNLOAD_GRACE) for each in going))
+
+    def _give_back(self, hosted: HostedModel) -> None:
+        hosted.give_back()
+        self._watch_idle(hosted)
+
+    def _watch_idle(self, hosted: HostedModel) -> None:
+        """See to it that a model which nobody uses is unloaded in time."""
+        if self.draining or hosted.spec.idle_unload is None or not hosted.idle:
+            return
+        if hosted in self._idle_timers:
+            return
+        left = hosted.last_used + hosted.spec.idle_unload - time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._idle_timers[hosted] = loop.call_later(max(left, 0.0), self._unload_idle, hosted)
+
+    def _unload_idle(self, hosted: HostedModel) -> None:
+        self._idle_timers.pop(hosted, None)
+        if hosted.idle:
+            task = asyncio.create_task(hosted.unload(UNLOAD_GRACE))
+            self._unloads.add(task)
+            task.add_done_callback(self._unloads.discard)
+
+
+def _within(spec: ModelSpec, memory: int) -> ModelSpec:
+    return replace(spec, config=msgspec.structs.replace(spec.config, memory=memory))
+
+
+def _refuse_failed(hosted: HostedModel) -> None:
+    """Raises Unavailable if its last load failed a moment ago. The log has the reason, which
+    tells of files and is not for callers."""
+    left = hosted.failed_at + RETRY_SECONDS - time.monotonic()
+    if hosted.error is not None and left > 0:
+        message = f"{hosted.spec.version.name} could not be loaded"
+        raise Unavailable("load_failed", message, left)
+
+
+def _no_room(hosted: HostedModel, excess: int) -> Unavailable:
+    """Which others are in the way is not for callers."""
+    log.warning("model_does_not_fit", model=hosted.spec.label, missing_bytes=excess)
+    message = (
+        f"{hosted.spec.version.name} needs {_mebibytes(hosted.memory)} MiB of memory, and other"
+        f" models are in use: {_mebibytes(excess)} MiB are missing"
+    )
+    return Unavailable("no_memory", message, _jittered(2.0))
+
+
+def _mebibytes(size: int) -> int:
+    return -(-size // MIB)
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(1.0, 3.0)

@@ -1,0 +1,98 @@
+"""What is to be served of a model, known before anything of it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import ByteSize
+
+from headrace.fleet.config import WorkerConfig
+from headrace.fleet.cores import usable_cores
+from headrace.model_settings import EngineSettings, ModelSettings
+from headrace.models.version import ModelVersion
+from headrace.routing.tier import Tier
+from headrace.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """A version and how it is served. tier: whose requests it may get; current: whether the
+    model's bare name means this version; load: when it is loaded; idle_unload: seconds;
+    max_queue: most requests that wait for it; tool_format: None for its template's; long_from:
+    tokens of a long prompt, None for a quarter of the context."""
+
+    version: ModelVersion
+    config: WorkerConfig
+    tier: Tier | None = None
+    current: bool = True
+    load: Literal["start", "demand"] = "start"
+    idle_unload: float | None = None
+    max_queue: int = 1024
+    tool_format: str | None = None
+    long_from: int | None = None
+
+    @property
+    def label(self) -> str:
+        return f"{self.version.name}@{self.version.version}"
+
+
+def spec_of(
+    settings: Settings,
+    model: ModelSettings,
+    version: ModelVersion,
+    draft: ModelVersion | None,
+    tier: Tier | None,
+    *,
+    current: bool = True,
+) -> ModelSpec:
+    """tier: the catalogue's. A version that is not current is loaded when it is asked for."""
+    return ModelSpec(
+        version=version,
+        config=worker_config(settings, model, version, draft),
+        tier=model.tier or tier,
+        current=current,
+        load=model.load if current else "demand",
+        idle_unload=model.idle_unload,
+        max_queue=settings.max_queue,
+        tool_format=model.tool_format,
+        long_from=model.long_from,
+    )
+
+
+def worker_config(
+    settings: Settings, model: EngineSettings, version: ModelVersion, draft: ModelVersion | None
+) -> WorkerConfig:
+    """model: what holds for this one; `memory` is left to whoever plans for all."""
+    return WorkerConfig(
+        path=str(version.path),
+        model=version.name,
+        version=version.version,
+        isa=settings.isa,
+        quantization=model.quantization,
+        threads=model.threads,
+        kv_memory=_bytes(model.kv_memory),
+        kv_cache=model.kv_cache,
+        max_sequences=model.max_sequences,
+        max_step_tokens=model.max_step_tokens or usual_step_tokens(model),
+        context_length=model.context_length,
+        prefix_cache=model.prefix_cache,
+        target_itl=model.target_itl,
+        target_throughput=model.target_throughput,
+        speculate=model.speculate,
+        speculate_tokens=model.speculate_tokens,
+        draft_path=None if draft is None else str(draft.path),
+        log_level=settings.log_level,
+    )
+
+
+def usual_step_tokens(model: EngineSettings) -> int:
+    """Few cores compute 128 rows as well as 512, and nobody waits long for a step; many need more
+    rows to share."""
+    threads = model.threads or usable_cores()
+    return max(2 * model.max_sequences, min(512, 64 * threads))
+
+
+def _bytes(size: ByteSize | None) -> int | None:
+    """A plain int, as messages carry."""
+    return None if size is None else int(size)

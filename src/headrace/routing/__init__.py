@@ -1,0 +1,1 @@
+"""Which model a name means, and why. Pure: it knows neither processes nor HTTP."""

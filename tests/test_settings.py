@@ -187,3 +187,20 @@ def test_the_nearest_word_is_found_after_a_slip(name: str, data: st.DataObject) 
     at = data.draw(st.integers(0, len(name) - 1))
     slipped = name[:at] + name[at + 1 :]
     assert did_you_mean(slipped, [name]) == f"; did you mean {name!r}?"
+
+
+def test_classes_are_a_table_or_json(clean: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (clean / "headrace.toml").write_text("[classes.interactive]\ndeadline = 5\nfloor = 0.5\n")
+    assert Settings().classes["interactive"].deadline == 5
+    assert Settings().classes["interactive"].share is None
+    monkeypatch.setenv("HEADRACE_CLASSES", '{"batch": {"share": 2}}')
+    assert Settings().classes["batch"].share == 2
+    assert Settings(classes='{"default": {"age": 3}}').classes["default"].age == 3
+
+
+@pytest.mark.parametrize(
+    "text", ["{", '{"express": {}}', '{"batch": {"shares": 2}}', '{"batch": {"floor": 0.6}}']
+)
+def test_classes_that_make_no_sense_are_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="classes"):
+        Settings(classes=text)

@@ -6,6 +6,7 @@ variable, `headrace.toml`, the default.
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Mapping
@@ -14,8 +15,10 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
     ByteSize,
+    ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
@@ -49,6 +52,19 @@ def _xdg(variable: str, default: str) -> Path:
     """A base directory by the XDG specification, which asks to ignore relative ones."""
     base = Path(os.environ.get(variable, ""))
     return base if base.is_absolute() else Path.home() / default
+
+
+class ClassSettings(BaseModel):
+    """What differs from the usual for a class of requests; `dispatch.policy.ClassPolicy` says what
+    each means."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    share: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    floor: Annotated[float | None, Field(ge=0, le=0.5)] = None
+    max_queue: Annotated[int | None, Field(ge=0, le=1 << 20)] = None
+    deadline: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    age: Annotated[float | None, Field(gt=0, le=1e6)] = None
 
 
 def _names(value: object) -> object:
@@ -135,8 +151,18 @@ class Settings(EngineSettings, BaseSettings):
         ByteSize, Field(ge=KIB, le=GIB, description="Largest request body, e.g. 16MiB.")
     ] = ByteSize(16 * MIB)
     max_queue: Annotated[
-        int, Field(ge=0, le=1 << 20, description="Requests that may wait; more are shed with 529.")
+        int,
+        Field(
+            ge=0,
+            le=1 << 20,
+            description="Requests of a class that may wait; more are shed with 529.",
+        ),
     ] = 1024
+    classes: Annotated[
+        dict[Literal["interactive", "default", "batch"], ClassSettings],
+        NoDecode,
+        Field(description="By class: share, floor, max_queue, deadline and age; a table, or JSON."),
+    ] = {}
     max_choices: Annotated[
         int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
     ] = 128
@@ -175,6 +201,12 @@ class Settings(EngineSettings, BaseSettings):
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return path and path.expanduser().absolute()
+
+    @field_validator("classes", mode="before")
+    @classmethod
+    def _from_json(cls, classes: Any) -> Any:
+        """A flag or a variable is text."""
+        return json.loads(classes) if isinstance(classes, str) else classes
 
     @field_validator("bootstrap_key", mode="after")
     @classmethod

@@ -398,6 +398,7 @@ class World:
             context_length=min(CONTEXT, blocks * BLOCK_SIZE),
             vocab_size=VOCAB,
             fingerprint="fp_test",
+            long_from=options.pop("long_from", None),
         )
         self.aside = Aside()
         self.planner = Planner(

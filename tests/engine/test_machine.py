@@ -166,6 +166,7 @@ def requests(draw: st.DrawFn) -> GenerationRequest:
         namespace=draw(st.sampled_from("ab")),
         published=min(draw(st.sampled_from([0, 0, 40])), len(beginning)),
         priority=draw(st.sampled_from([0, 0, 1])),
+        long=draw(st.booleans()),
         max_tokens=draw(st.integers(1, min(150, room - len(prompt)))),
         stop=draw(st.sampled_from([(), ("a", "}x"), ("K",)])),
         temperature=draw(st.sampled_from([0.0, 1.0])),

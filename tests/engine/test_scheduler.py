@@ -144,6 +144,16 @@ def test_a_long_prompt_at_the_head_is_not_passed_by_short_ones() -> None:
     assert list(desk.scheduler.waiting) == [short]
 
 
+def test_short_prompts_go_on_beside_a_long_one() -> None:
+    desk = Desk(max_step_tokens=16)
+    long = desk.add(200, long=True)
+    assert desk.step() == {long: 16}, "it is alone"
+    short, other = desk.add(20), desk.add(4)
+    assert desk.step() == {long: 4, short: 12}
+    assert desk.step() == {long: 4, short: 8, other: 4}
+    assert desk.step() == {short: 1, other: 1, long: 14}
+
+
 def test_the_youngest_is_preempted_and_comes_back_with_all_its_blocks() -> None:
     desk = Desk(blocks=4, max_step_tokens=80)
     old = desk.add(BLOCK_SIZE - 1, 3 * BLOCK_SIZE)

@@ -27,6 +27,8 @@ def _shown(value: object, as_json: bool) -> object:
         return f"{value.get_secret_value().partition('_')[0]}_****"
     if isinstance(value, ByteSize) and not as_json:
         return value.human_readable()
+    if isinstance(value, dict):
+        return {name: each.model_dump(exclude_none=True) for name, each in value.items()}
     if isinstance(value, str):
         return re.sub(r"(://[^:/@]*:)[^@]*@", r"\1****@", value)
     return value

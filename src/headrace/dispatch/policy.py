@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from headrace.access.tenant import ServiceClass
+
+MOST_FLOORS = 0.8
+"""Part of the places that may be kept for classes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,16 @@ class ClassPolicy:
 
 
 Policies = Mapping[ServiceClass, ClassPolicy]
+
+
+def adjusted(policies: Policies, changes: Mapping[ServiceClass, Mapping[str, Any]]) -> Policies:
+    """With other values for some fields of some classes. Raises ValueError if floors would leave
+    too little for whoever is above its own."""
+    made = {name: replace(policy, **changes.get(name, {})) for name, policy in policies.items()}
+    floors = sum(policy.floor for policy in made.values())
+    if floors > MOST_FLOORS:
+        raise ValueError(f"the floors of all classes come to {floors:g}, more than {MOST_FLOORS}")
+    return made
 
 
 def usual_policies(max_queue: int) -> Policies:

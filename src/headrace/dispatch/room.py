@@ -60,7 +60,9 @@ class Room:
         return self.running[service_class] < self.floor(service_class)
 
     def is_open(self, service_class: ServiceClass, now: float) -> bool:
-        """Whether there is a place that isn't kept for others."""
+        """Whether there is a place that isn't kept for others. One always may run."""
+        if not self.running.total():
+            return self.places > 0
         kept = sum(
             max(0, self.floor(other) - self.running[other])
             for other, seen in self._seen.items()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
@@ -16,16 +17,19 @@ from headrace.access.principal import Principal
 from headrace.api import sse
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.api.openai.rate_limits import rate_limit_headers
+from headrace.api.openai.service_tier import ServiceTier
 from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
 from headrace.edge.aside import Aside
 from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
+from headrace.edge.deadline import deadline_of
 from headrace.edge.exchange import Exchange, exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
+from headrace.edge.service_class import served_class
 from headrace.edge.services import Reservation, Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
@@ -53,7 +57,7 @@ class Dialect(Protocol[R]):
 
 class GenerationEndpoint(Generic[R]):
     """An ASGI application that authenticates, reads, routes, plans, reserves, charges, runs and
-    answers.
+    answers. Where there is too much work it refuses before it plans.
 
     Whoever leaves early stops the work of their request wherever it is, streaming or not, and
     pays for what was generated until then.
@@ -75,6 +79,7 @@ class GenerationEndpoint(Generic[R]):
         services, exchange = self._services, exchange_of(scope)
         principal = await authenticate(scope, services.keys)
         async with self._telling_limits(principal, exchange):
+            deadline = deadline_of(scope)
             try:
                 body = await read_body(scope, receive, services.max_body_bytes)
             except ClientGone:
@@ -85,13 +90,15 @@ class GenerationEndpoint(Generic[R]):
             exchange.headers["x-headrace-route"] = route.why
             id, deployment = uuid7(), held.enter_context(route.use)
             exchange.model = deployment.model.name
+            terms = _terms(principal, request.service_tier, deadline)
+            deployment.places.check(terms)
             plan = await self._dialect.plan(deployment.planner, request, id, principal)
             long = deployment.model.is_long(plan.longest_prompt)
             price = await services.prices.price(deployment.model.name)
             demand = _demand(plan, deployment.model.name, long, price)
             reservation = await services.quotas.reserve(principal, demand)
         exchange.headers.update(rate_limit_headers(reservation.standings))
-        job = Job(deployment.places, plan.generations, _terms(principal, long))
+        job = Job(deployment.places, plan.generations, replace(terms, long=long))
         charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
         async with _settling(reservation, charge):
             await charge.open(principal, deployment.model, scope["path"])
@@ -157,10 +164,13 @@ def _demand(plan: Plan, model: str, long: bool, price: Price | None) -> Demand:
     )
 
 
-def _terms(principal: Principal, long: bool) -> Terms:
+def _terms(principal: Principal, tier: ServiceTier, deadline: float | None) -> Terms:
     tenant = principal.tenant
     return Terms(
-        tenant=tenant.id, weight=tenant.weight, service_class=tenant.service_class, long=long
+        tenant=tenant.id,
+        weight=tenant.weight,
+        service_class=served_class(tier, tenant.service_class),
+        deadline=deadline,
     )
 
 

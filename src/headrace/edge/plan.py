@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from headrace.access.principal import Principal
+from headrace.access.tenant import ServiceClass
 from headrace.api.openai.answer import Answer, Head
 from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_answer import ChatAnswer
@@ -27,6 +28,7 @@ from headrace.edge.answer_grammar import answer_grammar
 from headrace.edge.aside import Aside
 from headrace.edge.grammars import GrammarDesk
 from headrace.edge.published import PublishedPrefixes
+from headrace.edge.service_class import served_class, tier_of
 from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
 from headrace.edge.template_variables import template_variables
@@ -115,6 +117,7 @@ class Planner:
         self._desk.close()
 
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
+        service_class = served_class(request.service_tier, principal.tenant.service_class)
         form, calls = request.form, request.calls
         messages = request.conversation()
         variables = template_variables(request, self._prompts)
@@ -154,7 +157,7 @@ class Planner:
             kept=request.n,
             logprobs=request.logprobs,
             answer=ChatAnswer(
-                self._head(id, "chatcmpl"),
+                self._head(id, "chatcmpl", service_class),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
                 may_call=calls is not None,
@@ -178,6 +181,7 @@ class Planner:
         return Spoken(parser, must=calls.must, named=calls.named)
 
     async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
+        service_class = served_class(request.service_tier, principal.tenant.service_class)
         form = request.form
         room = self._model.context_length
         sized: list[Sized] = []
@@ -206,7 +210,7 @@ class Planner:
             kept=request.n,
             logprobs=request.logprobs is not None,
             answer=CompletionAnswer(
-                self._head(id, "cmpl"),
+                self._head(id, "cmpl", service_class),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
                 echoes=self._echoes(request),
@@ -288,9 +292,15 @@ class Planner:
                 )
         return generations
 
-    def _head(self, id: UUID, prefix: str) -> Head:
+    def _head(self, id: UUID, prefix: str, service_class: ServiceClass) -> Head:
         model = self._model
-        return Head(f"{prefix}-{id.hex}", int(time.time()), model.name, model.fingerprint)
+        return Head(
+            id=f"{prefix}-{id.hex}",
+            created=int(time.time()),
+            model=model.name,
+            fingerprint=model.fingerprint,
+            service_tier=tier_of(service_class),
+        )
 
 
 def _fit(

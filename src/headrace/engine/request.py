@@ -61,7 +61,7 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     the same one share cached prefixes; made by the edge from the tenant. published: so many of
     the first tokens are the operator's, and shared by all. priority: its class; where the KV
     cache runs out, a lower one gives way first. long: its prompt is so long that shorter ones
-    are computed before it. arrival: unix seconds. thinking: how thoughts
+    are not to wait for it. arrival: unix seconds. thinking: how thoughts
     are told apart from the answer; None if there are none. grammar: what all generated tokens
     must follow, thoughts included; None for no constraint. controls: control tokens that are
     text in this answer, with that text: what function calls are marked with.

@@ -2,9 +2,10 @@
 
 Each step lets every sequence catch up with its tokens inside one token budget: first those
 that want the token drawn last (decode), so that no prompt ever delays them, then prompts, in
-chunks, in the order of their admission. How large the chunks are is up to `engine.budget`. A
-prompt whose own tokens are to be scored takes a row of logits a token; a step has max_sequences
-of them, which bounds its chunk.
+chunks, in the order of their admission; a long one (`GenerationRequest.long`) leaves most of the
+step to those behind it, so that nobody waits until it is through. How large the chunks are is
+up to `engine.budget`. A prompt whose own tokens are to be scored takes a row of logits a token;
+a step has max_sequences of them, which bounds its chunk.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
@@ -52,6 +53,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import Load, StepBudget
@@ -59,6 +61,9 @@ from headrace.engine.guess import Guess
 from headrace.engine.sequence import Sequence
 from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE
+
+LONG_PART = 4
+"""A long prompt takes one part in so many of what a step has for prompts, if others follow it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,14 +192,18 @@ class Scheduler:
         return plan
 
     def _add_prompts(self, plan: Plan) -> None:
-        prompts = self._prompts()
+        prompts: Iterator[Sequence] = self._prompts()
         claimed: set[bytes] = set()
         while plan.load.tokens < self.budget.max_tokens and plan.rows < self._max_rows:
             prompt = next(prompts, None)
             if prompt is None:
                 break
             self._adopt(prompt, self._hits(prompt))
-            count = min(prompt.pending, self.budget.room(plan.load, prompt.computed))
+            room = self.budget.room(plan.load, prompt.computed)
+            if prompt.request.long and (beside := next(prompts, None)) is not None:
+                room = -(-room // LONG_PART)
+                prompts = chain((beside,), prompts)
+            count = min(prompt.pending, room)
             if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
                 count = min(count, self._max_rows - plan.rows)
             if not count:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.dispatch.errors import Unavailable
-from headrace.dispatch.policy import usual_policies
 from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
 from headrace.edge.plan import Planner
@@ -39,7 +38,7 @@ class RunningModel:
         self._spec = spec
         self._opened = opened
         self._workshop = workshop
-        self._dispatcher = Dispatcher(Supervisor(spec.config), usual_policies(spec.max_queue))
+        self._dispatcher = Dispatcher(Supervisor(spec.config), spec.policies)
         self._starting: asyncio.Task[None] | None = None
         self._planner: Planner | None = None
 

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from pydantic import ByteSize
 
+from headrace.dispatch.policy import Policies, adjusted, usual_policies
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.model_settings import EngineSettings, ModelSettings
 from headrace.models.version import ModelVersion
 from headrace.routing.tier import Tier
-from headrace.settings import Settings
+from headrace.settings import Settings, SettingsError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
     """A version and how it is served. tier: whose requests it may get; current: whether the
     model's bare name means this version; load: when it is loaded; idle_unload: seconds;
-    max_queue: most requests that wait for it; tool_format: None for its template's; long_from:
+    max_queue: most requests that wait for it to be loaded; policies: by which they wait then;
+    tool_format: None for its template's; long_from:
     tokens of a long prompt, None for a quarter of the context."""
 
     version: ModelVersion
@@ -29,6 +31,7 @@ class ModelSpec:
     load: Literal["start", "demand"] = "start"
     idle_unload: float | None = None
     max_queue: int = 1024
+    policies: Policies = field(default_factory=lambda: usual_policies(1024))
     tool_format: str | None = None
     long_from: int | None = None
 
@@ -55,9 +58,19 @@ def spec_of(
         load=model.load if current else "demand",
         idle_unload=model.idle_unload,
         max_queue=settings.max_queue,
+        policies=policies_of(settings),
         tool_format=model.tool_format,
         long_from=model.long_from,
     )
+
+
+def policies_of(settings: Settings) -> Policies:
+    """Of the classes. Raises SettingsError."""
+    changes = {name: each.model_dump(exclude_none=True) for name, each in settings.classes.items()}
+    try:
+        return adjusted(usual_policies(settings.max_queue), changes)
+    except ValueError as error:
+        raise SettingsError(f"classes: {error}") from None
 
 
 def worker_config(

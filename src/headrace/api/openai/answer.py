@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 
 from headrace.api import sse
+from headrace.api.openai.service_tier import AnsweredTier
 from headrace.api.openai.usage import Usage
 
 LEAST_LOGPROB = -9999.0
@@ -78,6 +79,7 @@ class Head:
     created: int
     model: str
     fingerprint: str
+    service_tier: AnsweredTier = "default"
 
 
 TokenNames = Callable[[int], str]
@@ -124,7 +126,7 @@ class ChunkFrame:
             "object": object,
             "created": head.created,
             "model": head.model,
-            "service_tier": "default",
+            "service_tier": head.service_tier,
             "system_fingerprint": head.fingerprint,
         }
         self._start = b"data: " + msgspec.json.encode(fields)[:-1] + b',"choices":['

@@ -85,7 +85,7 @@ class ChatAnswer:
                 model=self._head.model,
                 choices=[self._choice(choice) for choice in choices],
                 usage=usage,
-                service_tier="default",
+                service_tier=self._head.service_tier,
                 system_fingerprint=self._head.fingerprint,
             )
         )

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from headrace.api.openai.service_tier import AnsweredTier
 from headrace.api.openai.usage import Usage
 
 FinishReason = Annotated[str, Meta(extra_json_schema={"enum": ["stop", "length", "tool_calls"]})]
@@ -72,7 +73,7 @@ class ChatCompletion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChoice]
     usage: Usage
-    service_tier: str
+    service_tier: AnsweredTier
     system_fingerprint: str
 
 
@@ -120,5 +121,5 @@ class ChatCompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[ChatChunkChoice]
     usage: Usage | UnsetType | None = UNSET
-    service_tier: str
+    service_tier: AnsweredTier
     system_fingerprint: str

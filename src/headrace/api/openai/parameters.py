@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader, T, split_fields
 from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
+from headrace.api.openai.service_tier import ServiceTier
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -36,7 +37,6 @@ UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
     "prediction": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
-    "service_tier": ('"auto"', '"default"'),
     "store": ("false",),
     "suffix": (),
     "verbosity": (),
@@ -83,6 +83,7 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
     guided_choice: Choices | None = None
     guided_grammar: GrammarText | None = None
     structured_outputs: StructuredOutputs | None = None
+    service_tier: ServiceTier = "auto"
     user: str | None = None
     safety_identifier: Text64 | None = None
     prompt_cache_key: str | None = None

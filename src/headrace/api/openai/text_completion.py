@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from headrace.api.openai.service_tier import AnsweredTier
 from headrace.api.openai.usage import Usage
 
 FinishReason = Annotated[str, Meta(extra_json_schema={"enum": ["stop", "length"]})]
@@ -77,5 +78,5 @@ class TextCompletionChunk(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[TextChunkChoice]
     usage: Usage | UnsetType | None = UNSET
-    service_tier: str
+    service_tier: AnsweredTier
     system_fingerprint: str

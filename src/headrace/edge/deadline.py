@@ -1,0 +1,51 @@
+"""Until when a caller wants the first token, as its headers tell."""
+
+from __future__ import annotations
+
+import math
+import time
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from headrace.api.openai.errors import ApiError, invalid_request
+
+DEADLINE_HEADER = "x-headrace-deadline-ms"
+"""Milliseconds from now, a positive whole number."""
+
+TIMEOUT_HEADERS = ("x-stainless-read-timeout", "x-stainless-timeout")
+"""Seconds for which OpenAI's clients wait for an answer to begin; Python's, then JavaScript's."""
+
+MOST_MILLISECONDS = 10**9
+
+
+def deadline_of(scope: Scope) -> float | None:
+    """Unix seconds, the earliest of what the headers say; None if they say nothing. Raises
+    ApiError if one makes no sense."""
+    headers = Headers(scope=scope)
+    waits = []
+    if (text := headers.get(DEADLINE_HEADER)) is not None:
+        waits.append(_milliseconds(text) / 1000)
+    waits += [_seconds(name, headers[name]) for name in TIMEOUT_HEADERS if name in headers]
+    soonest = min(waits, default=math.inf)
+    return None if soonest == math.inf else time.time() + soonest
+
+
+def _milliseconds(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= MOST_MILLISECONDS):
+        raise _nonsense(DEADLINE_HEADER, f"a whole number from 1 to {MOST_MILLISECONDS}")
+    return int(text)
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise _nonsense(name, "a number of seconds")
+    return seconds or 1.0  # JavaScript's client cuts fractions off: it has less than a second
+
+
+def _nonsense(header: str, wanted: str) -> ApiError:
+    return invalid_request(f"Invalid header '{header}': it must be {wanted}.", header)

@@ -104,13 +104,7 @@ async def test_a_full_queue_is_529_with_retry_after_and_costs_nothing(world: Wor
         error = error_of(response, 529)
         assert (error["type"], error["code"]) == ("server_error", "server_is_overloaded")
         assert int(response.headers["retry-after"]) >= 1
-        assert world.books.last() == {
-            "prompt_tokens": 0,
-            "completion_tokens": 0,
-            "cached_tokens": 0,
-            "cost": 0,
-            "ending": "rejected",
-        }
+        assert len(world.books.opened) == 4, "no charge was opened"
     world.supervisor.paused = False
     assert [r.status_code for r in await asyncio.gather(*accepted)] == [200] * 4
 

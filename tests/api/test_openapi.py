@@ -6,13 +6,18 @@ import msgspec
 import pytest
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace.api.openapi import Answer, Body, Header, Operation, Parameter, make_document
+from headrace.api.openapi import Answer, Body, Header, Operation, make_document
 
 
 class Wish(msgspec.Struct, kw_only=True):
     name: Annotated[str, Meta(pattern="^[a-z]+\\Z")]
     count: int = 1
     kind: str | None = None
+
+
+class Sought(msgspec.Struct, kw_only=True):
+    limit: Annotated[int, Meta(ge=1)] = 5
+    after: str | UnsetType = UNSET
 
 
 class Thing(msgspec.Struct, kw_only=True):
@@ -56,10 +61,12 @@ def test_answers_have_all_but_what_may_be_unset() -> None:
 
 
 def test_operations_are_told() -> None:
-    parameter = Parameter(name="id", where="path", type=str, about="Which.")
-    told = document(operation(parameters=[parameter]))["paths"]["/things/{id}"]["post"]
+    told = document(operation(query=Sought))["paths"]["/things/{id}"]["post"]
     assert told["security"] == [{"key": []}]
-    assert told["parameters"][0]["required"] is True
+    where, limit, after = told["parameters"]
+    assert (where["name"], where["in"], where["required"]) == ("id", "path", True)
+    assert limit["schema"] == {"type": "integer", "minimum": 1, "default": 5}
+    assert (after["in"], after["required"], after["schema"]) == ("query", False, {"type": "string"})
     body = told["requestBody"]["content"]["application/json"]["schema"]
     assert body == {"$ref": "#/components/schemas/Wish"}
     headers = told["responses"]["200"]["headers"]

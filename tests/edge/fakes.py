@@ -26,6 +26,7 @@ from headrace.access.principal import Principal, Scope
 from headrace.access.tenant import Tenant
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.dispatch.policy import usual_policies
+from headrace.edge.admin.office import Office
 from headrace.edge.app import create_app
 from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
@@ -381,6 +382,7 @@ class World:
         *,
         blocks: int = BLOCKS,
         prefix_cache: bool = True,
+        office: Office | None = None,
         **options: Any,
     ) -> None:
         self.supervisor = LocalSupervisor(max_sequences, blocks, prefix_cache)
@@ -413,14 +415,14 @@ class World:
         self.services = Services(
             router=ModelRouter(self.models),
             models=self.models,
-            keys=self.keys,
+            keys=options.pop("keys", self.keys),
             quotas=Quotas(self.counters, self.books, QuotaTally()),
             prices=self.prices,
             books=self.books,
             max_choices=16,
             **options,
         )
-        self.app = create_app(self.services, self.aside)
+        self.app = create_app(self.services, self.aside, office)
         self.http = httpx.AsyncClient(
             transport=httpx.ASGITransport(self.app), base_url="http://edge", headers=AUTH
         )

@@ -61,11 +61,15 @@ def list_audit(
     connection: Connection,
     *,
     limit: int = 100,
+    before: UUID | None = None,
     subject: str | None = None,
     since: int | None = None,
 ) -> list[AuditEntry]:
-    """The latest entries, the newest first. since: unix milliseconds."""
+    """The latest entries, the newest first. before: those older than this entry. since: unix
+    milliseconds."""
     query = select(audit).order_by(audit.c.id.desc()).limit(limit)
+    if before is not None:
+        query = query.where(audit.c.id < before)
     if subject is not None:
         query = query.where(audit.c.subject == subject)
     if since is not None:

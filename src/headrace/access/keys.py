@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, Row, insert, or_, select, true, update
+from sqlalchemy import ColumnElement, Connection, Row, insert, or_, select, tuple_, update
 
 from headrace.access.audit import record
 from headrace.access.errors import AccessError, AlreadyExists, NotFound
@@ -70,9 +70,23 @@ def get_key(connection: Connection, id: str) -> StoredKey:
     return stored
 
 
-def list_keys(connection: Connection, tenant: str | None = None) -> list[StoredKey]:
-    """All keys, or a tenant's, the oldest first."""
-    return list(_load(connection, true() if tenant is None else tenants.c.name == tenant))
+def list_keys(
+    connection: Connection,
+    tenant: str | None = None,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+) -> list[StoredKey]:
+    """All keys, or a tenant's, the oldest first; or the first `limit` behind the key `after`.
+    Raises NotFound: there is no such key."""
+    order = keys.c.created_at, keys.c.id
+    page = select(keys.c.id).select_from(keys.join(tenants)).order_by(*order).limit(limit)
+    if tenant is not None:
+        page = page.where(tenants.c.name == tenant)
+    if after is not None:
+        last = get_key(connection, after)
+        page = page.where(tuple_(*order) > (last.created_at, last.id))
+    return list(_load(connection, keys.c.id.in_(page)))
 
 
 def create_key(

@@ -43,9 +43,13 @@ def tenant_of(connection: Connection, id: UUID) -> Tenant:
     return tenant
 
 
-def list_tenants(connection: Connection) -> list[Tenant]:
-    """All of them, by name."""
-    return _load(connection, true())
+def list_tenants(
+    connection: Connection, *, after: str | None = None, limit: int | None = None
+) -> list[Tenant]:
+    """All of them by name; or the first `limit` behind the name `after`."""
+    behind = true() if after is None else tenants.c.name > after
+    page = select(tenants.c.id).where(behind).order_by(tenants.c.name).limit(limit)
+    return _load(connection, tenants.c.id.in_(page))
 
 
 def create_tenant(

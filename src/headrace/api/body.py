@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import accumulate
 from typing import Any, Generic, TypeVar, get_type_hints
@@ -70,11 +71,13 @@ def suggest(name: str, known: list[str]) -> str:
 
 
 class FieldReader(Generic[T]):
-    """Reads a struct from unparsed fields: no casts, null for an optional field is absent."""
+    """Reads a struct from unparsed fields: no casts, null for an optional field is absent, unless
+    null_is_absent says that it is a value."""
 
-    def __init__(self, struct: type[T]) -> None:
+    def __init__(self, struct: type[T], *, null_is_absent: bool = True) -> None:
         hints = get_type_hints(struct, include_extras=True)
         self._struct = struct
+        self._null_is_absent = null_is_absent
         self._decoders = {name: msgspec.json.Decoder(hint) for name, hint in hints.items()}
         fields = msgspec.structs.fields(struct)
         self._required = [field.name for field in fields if field.required]
@@ -97,7 +100,8 @@ class FieldReader(Generic[T]):
                 raise BodyError(f"Missing required parameter: '{name}'.", name)
         values: dict[str, Any] = {}
         for name, raw in fields.items():
-            if bytes(raw) == b"null" and name not in self._required:
+            null = self._null_is_absent and bytes(raw) == b"null"
+            if null and name not in self._required:
                 continue
             values[name] = self._decode(name, raw)
         return self._struct(**values)
@@ -110,6 +114,37 @@ class FieldReader(Generic[T]):
         except msgspec.DecodeError as error:
             message = f"Invalid '{name}': it is not valid JSON: {_shorten(str(error))}."
             raise BodyError(message, name) from None
+
+
+class QueryReader(Generic[T]):
+    """Reads a struct from a query: each name once, numbers as they are written."""
+
+    def __init__(self, struct: type[T]) -> None:
+        self._struct = struct
+        self._kinds = get_type_hints(struct, include_extras=True)
+        fields = msgspec.structs.fields(struct)
+        self._required = [field.name for field in fields if field.required]
+
+    def read(self, query: Iterable[tuple[str, str]]) -> T:
+        """Raises BodyError naming the first parameter that is missing, wrong or unknown."""
+        values: dict[str, Any] = {}
+        for name, text in query:
+            if name not in self._kinds:
+                raise BodyError(
+                    f"Unrecognized query parameter supplied: {_shorten(name)}."
+                    + suggest(name, list(self._kinds)),
+                    _shorten(name),
+                )
+            if name in values:
+                raise BodyError(f"The query parameter '{name}' is given twice.", name)
+            try:
+                values[name] = msgspec.convert(text, self._kinds[name], strict=False)
+            except msgspec.ValidationError as error:
+                raise _explain(name, str(error)) from None
+        for name in self._required:
+            if name not in values:
+                raise BodyError(f"Missing required query parameter: '{name}'.", name)
+        return self._struct(**values)
 
 
 def _explain(name: str, fault: str) -> BodyError:

@@ -7,26 +7,18 @@ a stream are. Schemas are msgspec's, made as strict as the readers and writers a
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, get_type_hints
 
 import msgspec
+from msgspec import UNSET
 
 Schema = dict[str, Any]
 
 JSON, EVENTS = "application/json", "text/event-stream"
 _REFERENCE = "#/components/schemas/{name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """In a path or a query. type: as msgspec knows it."""
-
-    name: str
-    where: Literal["path", "query"]
-    type: Any
-    about: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,14 +48,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A method of a path. needs_key: it is answered for keys alone."""
+    """A method of a path, whose parameters are texts. query: a struct of its parameters. needs_key:
+    it is answered for keys alone."""
 
     id: str
     method: str
     path: str
     about: str
     answers: Mapping[int, Answer]
-    parameters: Sequence[Parameter] = ()
+    query: type[msgspec.Struct] | None = None
     body: Body | None = None
     needs_key: bool = True
 
@@ -127,8 +120,8 @@ class _Writer:
                 str(status): self._answer(answer) for status, answer in operation.answers.items()
             },
         }
-        if operation.parameters:
-            found["parameters"] = [_parameter(parameter) for parameter in operation.parameters]
+        if parameters := [*_in_path(operation.path), *_in_query(operation.query)]:
+            found["parameters"] = parameters
         if operation.body is not None:
             content = {JSON: {"schema": self._reference(operation.body.struct)}}
             found["requestBody"] = {"required": True, "content": content}
@@ -207,14 +200,22 @@ def _translate(schema: Any) -> None:
             _translate(value)
 
 
-def _parameter(parameter: Parameter) -> Schema:
-    return {
-        "name": parameter.name,
-        "in": parameter.where,
-        "description": parameter.about,
-        "required": parameter.where == "path",
-        "schema": msgspec.json.schema(parameter.type),
-    }
+def _in_path(path: str) -> Iterator[Schema]:
+    for name in re.findall(r"{(\w+)}", path):
+        schema = {"type": "string", "minLength": 1}
+        yield {"name": name, "in": "path", "required": True, "schema": schema}
+
+
+def _in_query(struct: type[msgspec.Struct] | None) -> Iterator[Schema]:
+    if struct is None:
+        return
+    kinds = get_type_hints(struct, include_extras=True)
+    for known in msgspec.structs.fields(struct):
+        schema = msgspec.json.schema(kinds[known.name])
+        _translate(schema)
+        if not known.required and known.default is not UNSET:
+            schema["default"] = known.default
+        yield {"name": known.name, "in": "query", "required": known.required, "schema": schema}
 
 
 def _json_text(schema: Schema) -> Schema:

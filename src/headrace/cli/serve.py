@@ -93,6 +93,7 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
     from headrace.access.changes import Changes
     from headrace.access.pricelist import PriceList
     from headrace.dispatch.errors import Unavailable
+    from headrace.edge.admin.office import Office
     from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
     from headrace.edge.router import ModelRouter
@@ -142,7 +143,8 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
             max_choices=settings.max_choices,
             open_metrics=settings.metrics == "open",
         )
-        server = Server(create_app(services, aside), on_stop=models.drain)
+        office = Office(books.database, changes, books.pepper)
+        server = Server(create_app(services, aside, office), on_stop=models.drain)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         cleanup.push_async_callback(_stop_server, server, serving)
         starting = asyncio.create_task(models.started())

@@ -9,6 +9,8 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
 from headrace.api.openai import rate_limits
+from headrace.edge.admin.office import Office
+from headrace.edge.admin.routes import admin_routes
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
 from headrace.edge.documents import inference_document, serve_document
@@ -21,8 +23,9 @@ from headrace.edge.responses import EXPECTED_FAULTS, answer_fault, answer_router
 from headrace.edge.services import Services
 
 
-def create_app(services: Services, aside: Aside) -> Starlette:
-    """The application over the rooms behind it, which the caller starts and stops."""
+def create_app(services: Services, aside: Aside, office: Office | None = None) -> Starlette:
+    """The application over the rooms behind it, which the caller starts and stops. Without an
+    office nothing is administered."""
     chat = GenerationEndpoint(services, Chat(services.max_choices), aside)
     completion = GenerationEndpoint(services, Completion(services.max_choices), aside)
     models, health = ModelsEndpoint(services), HealthEndpoint(services)
@@ -37,6 +40,7 @@ def create_app(services: Services, aside: Aside) -> Starlette:
         Route("/metrics", metrics.show, methods=["GET"]),
         Route("/openapi.json", serve_document(inference_document()), methods=["GET"]),
         Route("/", health.index, methods=["GET"]),
+        *(admin_routes(services, office) if office else ()),
     ]
     app = Starlette(
         routes=routes,

@@ -69,16 +69,23 @@ class GenerationEndpoint(Generic[R]):
         self._aside = aside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = await authenticate(scope, self._services.keys)
         with contextlib.ExitStack() as held:
-            await self._serve(scope, receive, send, held)
+            held.enter_context(self._services.gate.counting())
+            await self._serve(principal, scope, receive, send, held)
 
     async def _serve(
-        self, scope: Scope, receive: Receive, send: Send, held: contextlib.ExitStack
+        self,
+        principal: Principal,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        held: contextlib.ExitStack,
     ) -> None:
         """held: keeps the model in memory until the end."""
         services, exchange = self._services, exchange_of(scope)
-        principal = await authenticate(scope, services.keys)
         async with self._telling_limits(principal, exchange):
+            services.gate.check()
             deadline = deadline_of(scope)
             try:
                 body = await read_body(scope, receive, services.max_body_bytes)

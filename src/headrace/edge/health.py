@@ -24,6 +24,7 @@ class HealthEndpoint:
 
     def __init__(self, services: Services) -> None:
         self._models = services.models
+        self._gate = services.gate
 
     async def live(self, request: Request) -> Response:
         """200 as long as the process answers."""
@@ -35,6 +36,8 @@ class HealthEndpoint:
         on its own too."""
         models = await asyncio.gather(*map(_reading, self._models.status()))
         reasons = [model["reason"] for model in models if model["needed"] and "reason" in model]
+        if self._gate.closed:
+            reasons.insert(0, "the service admits nothing new for now")
         if self._models.draining:
             reasons.insert(0, "the service is shutting down")
         for model in models:

@@ -11,6 +11,7 @@ from headrace.access.price import Price
 from headrace.access.principal import Principal
 from headrace.dispatch.status import DispatchStatus
 from headrace.dispatch.terms import Terms
+from headrace.edge.gate import Gate
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
@@ -276,4 +277,5 @@ class Services:
     max_choices: int = 128
     keepalive: float = 12.0
     meter: Meter = field(default_factory=Meter)
+    gate: Gate = field(default_factory=Gate)
     open_metrics: bool = True

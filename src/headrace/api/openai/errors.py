@@ -64,6 +64,14 @@ def not_found(path: str) -> ApiError:
     return ApiError(404, f"There is nothing at {path[:200]}.", code="unknown_url")
 
 
+def no_such(message: str) -> ApiError:
+    return ApiError(404, message, code="not_found")
+
+
+def conflict(message: str) -> ApiError:
+    return ApiError(409, message, code="conflict")
+
+
 def model_not_found(model: str, why: str = "") -> ApiError:
     """The same for one that does not exist and one that the caller may not use."""
     message = f"The model '{model[:200]}' does not exist{why and ': '}{why}."

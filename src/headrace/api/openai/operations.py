@@ -13,7 +13,7 @@ from headrace.api.openai.errors import ErrorBody
 from headrace.api.openai.models import ModelCard, ModelList
 from headrace.api.openai.parameters import UNSUPPORTED
 from headrace.api.openai.text_completion import TextCompletion, TextCompletionChunk
-from headrace.api.openapi import Answer, Body, Header, Operation, Parameter, Schema
+from headrace.api.openapi import Answer, Body, Header, Operation, Schema
 
 ABOUT = """OpenAI's API. Besides what is listed, any request may be answered 404 (no such path), \
 405 (`allow` says what is), 431 (a head of more than 64 KiB) or 500 (a fault of ours)."""
@@ -120,7 +120,6 @@ OPERATIONS = (
         method="GET",
         path="/v1/models/{model}",
         about="One that `model` may name",
-        parameters=[Parameter(name="model", where="path", type=str, about="The name.")],
         answers={
             200: Answer(about="There is one.", body=ModelCard, headers=ALWAYS),
             **refusals(401, 403, 404, 503),

@@ -1,0 +1,1 @@
+"""The administration API's wire formats."""

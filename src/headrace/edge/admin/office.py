@@ -1,0 +1,33 @@
+"""Where administration happens: in the database, on its threads, and known to all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sqlalchemy import Connection
+
+from headrace.access.changes import Changes
+from headrace.store.database import Database
+
+T = TypeVar("T")
+
+
+class Office:
+    """pepper: of the digests of keys."""
+
+    def __init__(self, database: Database, changes: Changes, pepper: bytes) -> None:
+        self.pepper = pepper
+        self._database = database
+        self._changes = changes
+
+    async def look(self, work: Callable[[Connection], T]) -> T:
+        """Raises DatabaseUnavailable."""
+        return await self._database.run(work)
+
+    async def change(self, work: Callable[[Connection], T]) -> T:
+        """When this returns the change is committed, told to the other processes, and this one
+        has forgotten what was before. Raises DatabaseUnavailable if any of it can't be."""
+        result = await self._database.run(work, write=True)
+        await self._changes.refresh()
+        return result

@@ -1,0 +1,42 @@
+"""Between the wire's values and ours."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from headrace.access.limits import Limits
+from headrace.access.price import format_money, parse_money
+from headrace.api.admin.limits import LimitsChange, LimitsView
+
+T = TypeVar("T")
+
+
+def given(value: T | UnsetType) -> T | None:
+    """None for what was left out."""
+    return None if value is UNSET else value
+
+
+def changed(limits: Limits, change: LimitsChange) -> Limits:
+    """Raises AccessError."""
+    values = {name: v for name, v in msgspec.structs.asdict(change).items() if v is not UNSET}
+    if isinstance(budget := values.get("budget"), str):
+        values["budget"] = parse_money(budget)
+    return replace(limits, **values).checked()
+
+
+def limits_view(limits: Limits) -> LimitsView:
+    budget = None if limits.budget is None else format_money(limits.budget)
+    return LimitsView(**{**asdict(limits), "budget": budget})
+
+
+def seconds(moment: int | None) -> int | None:
+    """Unix seconds of unix milliseconds."""
+    return None if moment is None else moment // 1000
+
+
+def milliseconds(moment: int | UnsetType | None) -> int | None:
+    return None if moment is UNSET or moment is None else moment * 1000

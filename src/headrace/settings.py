@@ -123,6 +123,9 @@ class Settings(EngineSettings, BaseSettings):
         str | None,
         Field(description="SQLAlchemy URL of the database (default: SQLite in the data dir)."),
     ] = None
+    auto_migrate: Annotated[
+        bool, Field(description="Whether an older schema of the database is migrated when opened.")
+    ] = True
     valkey_url: Annotated[
         str | None,
         Field(

@@ -31,10 +31,10 @@ class Key:
         return cls(*match.groups())
 
     @classmethod
-    def make(cls) -> Key:
-        """A new key: 80 random bits of id, 256 of secret."""
-        id = base64.b32encode(secrets.token_bytes(10)).decode().lower()
-        return cls(id, secrets.token_urlsafe(32))
+    def make(cls, id: str | None = None) -> Key:
+        """A new key, or a new secret for one: 80 random bits of id, 256 of secret."""
+        new = base64.b32encode(secrets.token_bytes(10)).decode().lower()
+        return cls(new if id is None else id, secrets.token_urlsafe(32))
 
     @property
     def text(self) -> str:

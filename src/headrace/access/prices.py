@@ -38,6 +38,13 @@ def find_price(connection: Connection, model: str, moment: int) -> Price | None:
     return None if row is None else _price(row._asdict())
 
 
+def prices_at(connection: Connection, moment: int) -> dict[str, Price]:
+    """The prices of all models at this moment, as `find_price`, by the model's name."""
+    begun = select(prices).where(prices.c.valid_from <= moment)
+    rows = connection.execute(begun.order_by(prices.c.model, prices.c.valid_from, prices.c.version))
+    return {row.model: _price(row._asdict()) for row in rows}
+
+
 def set_price(
     connection: Connection,
     model: str,

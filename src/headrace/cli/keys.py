@@ -1,27 +1,37 @@
-"""`headrace keys`: make, list and revoke API keys, beside the running service or without it."""
+"""`headrace keys`: make, list, rotate and revoke API keys, beside the running service or without
+it."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import actor, in_data_dir, open_database
-from headrace.cli.moments import iso, moment_ahead
-from headrace.cli.output import CommandError, JsonFlag, plainly, print_record, print_rows
+from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.limits import changed, described, with_limits
+from headrace.cli.moments import iso, moment_ahead, span
+from headrace.cli.output import CommandError, JsonFlag, print_record, print_rows
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from headrace.access.keys import StoredKey
 
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(
+    help="Make, list, rotate and revoke API keys. A running service follows at once.",
+    no_args_is_help=True,
+)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The part between hr- and _.")]
 
 
 @app.command()
 @in_data_dir
+@with_limits
 def create(
     settings: Settings,
+    limits: Mapping[str, object],
     tenant: Annotated[str, typer.Option(help="Whom the key is for; made if new.")],
     scope: Annotated[
         list[str] | None, typer.Option(help="What it may do: inference (default), admin.")
@@ -29,38 +39,35 @@ def create(
     expires: Annotated[str | None, typer.Option(help="A span (30d) or a date.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Make a key. It is shown this once and stored nowhere."""
-    from headrace.access.errors import AccessError
+    """Make a key. It is shown this once and stored nowhere. Limits hold beside its tenant's."""
     from headrace.access.key import Key
     from headrace.access.keys import create_key
-    from headrace.store.files import read_pepper
+    from headrace.access.limits import UNLIMITED
 
     end = moment_ahead(expires, "--expires") if expires else None
     if end is not None and end.timestamp() <= time.time():
         raise CommandError(f"--expires: {expires!r} is in the past")
-    key = Key.make()
-    with open_database(settings) as database, plainly(AccessError):
-        pepper = read_pepper(settings.data_dir)
-        with database.transaction(write=True) as connection:
-            stored = create_key(
-                connection,
-                key,
-                pepper,
-                tenant=tenant,
-                scopes=scope or ["inference"],
-                actor=actor(),
-                expires_at=None if end is None else int(end.timestamp() * 1000),
-            )
+    key, pepper = Key.make(), _pepper(settings)
+    with changing(settings) as connection:
+        stored = create_key(
+            connection,
+            key,
+            pepper,
+            tenant=tenant,
+            scopes=scope or ["inference"],
+            actor=actor(),
+            expires_at=None if end is None else int(end.timestamp() * 1000),
+            limits=changed(UNLIMITED, limits),
+        )
     record = {
         "id": stored.id,
         "key": key.text,
         "tenant": stored.tenant,
         "scopes": sorted(stored.scopes),
+        "limits": described(stored.limits),
         "expires": iso(stored.expires_at),
     }
-    print_record(record, as_json=as_json)
-    if not as_json:
-        typer.echo("Keep the key now: it is not stored and cannot be shown again.", err=True)
+    _print_secret(record, as_json=as_json)
 
 
 @app.command("list")
@@ -73,44 +80,83 @@ def list_all(
     """List keys: their ids, never their secrets."""
     from headrace.access.keys import list_keys
 
-    with open_database(settings) as database, database.transaction() as connection:
+    with reading(settings) as connection:
         rows = [_described(stored) for stored in list_keys(connection, tenant)]
     print_rows(rows, as_json=as_json, empty="no keys")
 
 
 @app.command()
 @in_data_dir
-def revoke(
+def rotate(
     settings: Settings,
-    id: Annotated[str, typer.Argument(metavar="ID", help="The part between hr- and _.")],
+    id: Id,
+    grace: Annotated[
+        str, typer.Option(metavar="SPAN", help="How long the old secret lives on, e.g. 12h; 0s.")
+    ] = "1d",
     as_json: JsonFlag = False,
 ) -> None:
-    """End a key for good. A running service refuses it within a second or two."""
-    from headrace.access.errors import AccessError
+    """Give a key a new secret beside the old one, shown this once. A secret older than that ends
+    now: two at most are live."""
+    from headrace.access.key import Key
+    from headrace.access.keys import rotate_key
+
+    lives = int(span(grace, "--grace").total_seconds() * 1000)
+    key, pepper = Key.make(id), _pepper(settings)
+    with changing(settings) as connection:
+        stored = rotate_key(connection, key, pepper, grace=lives, actor=actor())
+    record = {
+        "id": stored.id,
+        "key": key.text,
+        "tenant": stored.tenant,
+        "old_ends": iso(stored.secrets[1].expires_at),
+        "expires": iso(stored.expires_at),
+    }
+    _print_secret(record, as_json=as_json)
+
+
+@app.command()
+@in_data_dir
+def revoke(settings: Settings, id: Id, as_json: JsonFlag = False) -> None:
+    """End a key for good, with all its secrets. A running service refuses it at once."""
     from headrace.access.keys import revoke_key
 
-    with (
-        open_database(settings) as database,
-        plainly(AccessError),
-        database.transaction(write=True) as connection,
-    ):
+    with changing(settings) as connection:
         stored = revoke_key(connection, id, actor=actor())
     print_record(_described(stored), as_json=as_json)
 
 
+def _pepper(settings: Settings) -> bytes:
+    from headrace.cli.output import plainly
+    from headrace.store.errors import StoreError
+    from headrace.store.files import read_pepper
+
+    with plainly(StoreError):
+        return read_pepper(settings.data_dir)
+
+
+def _print_secret(record: Mapping[str, object], *, as_json: bool) -> None:
+    print_record(record, as_json=as_json)
+    if not as_json:
+        typer.echo("Keep the key now: it is not stored and cannot be shown again.", err=True)
+
+
 def _described(stored: StoredKey) -> dict[str, object]:
+    now = time.time()
+    live = sum(secret.is_live(now) for secret in stored.secrets) if stored.is_valid(now) else 0
     return {
         "id": stored.id,
         "tenant": stored.tenant,
         "scopes": sorted(stored.scopes),
-        "state": _state(stored),
+        "state": _state(stored, now),
+        "live_secrets": live,
+        "limits": described(stored.limits),
         "created": iso(stored.created_at),
         "expires": iso(stored.expires_at),
         "revoked": iso(stored.revoked_at),
     }
 
 
-def _state(stored: StoredKey) -> str:
+def _state(stored: StoredKey, now: float) -> str:
     if stored.revoked_at is not None:
         return "revoked"
-    return "expired" if stored.is_expired(time.time()) else "valid"
+    return "expired" if stored.is_expired(now) else "valid"

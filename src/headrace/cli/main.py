@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from headrace import __version__
-from headrace.cli import bench, chat, config, doctor, keys, models, serve, usage
+from headrace.cli import (
+    aliases,
+    audit,
+    bench,
+    chat,
+    config,
+    doctor,
+    keys,
+    migrate,
+    models,
+    pins,
+    prices,
+    serve,
+    tenants,
+    usage,
+)
 from headrace.cli.output import CommandError
 from headrace.settings import SettingsError
 
@@ -21,10 +36,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(serve.serve)
-app.command()(serve.serve)
 app.command()(chat.chat)
 app.add_typer(models.app, name="models")
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")
+app.add_typer(aliases.app, name="aliases")
+app.add_typer(pins.app, name="pins")
+app.add_typer(prices.app, name="prices")
+app.add_typer(audit.app, name="audit")
+app.command()(migrate.migrate)
 app.command()(usage.usage)
 app.command()(config.config)
 app.command()(doctor.doctor)

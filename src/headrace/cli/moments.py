@@ -25,6 +25,17 @@ def moment_ago(text: str, option: str) -> datetime:
     return _moment(text, option, direction=-1)
 
 
+def span(text: str, option: str) -> timedelta:
+    """A span of time such as "12h" or "30d".
+
+    Raises:
+        CommandError: it is none; it names the option.
+    """
+    if match := _SPAN.fullmatch(text):
+        return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    raise CommandError(f"{option}: {text!r} is no span such as 12h or 30d")
+
+
 def iso(milliseconds: int | None) -> str | None:
     """Unix milliseconds as people and programs read them, in UTC."""
     if milliseconds is None:

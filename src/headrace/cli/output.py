@@ -78,6 +78,8 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={item}" for name, item in value.items()) or "-"
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(map(str, value))
     return str(value)

@@ -205,7 +205,8 @@ class Books:
         from headrace.store.url import database_url
 
         pepper, edge = read_pepper(settings.data_dir), read_edge(settings.data_dir)
-        database = Database.open(database_url(settings.database_url, settings.data_dir))
+        url = database_url(settings.database_url, settings.data_dir)
+        database = Database.open(url, may_migrate=settings.auto_migrate)
         if settings.bootstrap_key:
             ensure_bootstrap_key(database, pepper, settings.bootstrap_key.get_secret_value())
         return cls(database, pepper, edge)

@@ -43,21 +43,35 @@ class Database:
         self._listeners: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @classmethod
-    def open(cls, url: URL, *, lock_seconds: float = LOCK_SECONDS) -> Database:
+    def connect(cls, url: URL, *, lock_seconds: float = LOCK_SECONDS) -> Database:
+        """Whatever its schema. Raises StoreError: its driver is not installed."""
+        if url.drivername == "sqlite":
+            return cls(_sqlite(url, lock_seconds))
+        return cls(_postgresql(url))
+
+    @classmethod
+    def open(
+        cls, url: URL, *, lock_seconds: float = LOCK_SECONDS, may_migrate: bool = True
+    ) -> Database:
         """Connect, and migrate if need be.
 
         Raises:
             DatabaseUnavailable: it cannot be reached.
-            StoreError: it is of a newer release, or its driver is not installed.
+            StoreError: it is of a newer release, or of an older one and may not be migrated, or
+                its driver is not installed.
         """
-        engine = _sqlite(url, lock_seconds) if url.drivername == "sqlite" else _postgresql(url)
-        database = cls(engine)
+        database = cls.connect(url, lock_seconds=lock_seconds)
         try:
             with database.transaction() as connection:
-                is_current = revision(connection) == HEAD
-            if not is_current:
+                found = revision(connection)
+            if found != HEAD and may_migrate:
                 with database.transaction(write=True) as connection:
                     migrate(connection)
+            elif found != HEAD:
+                raise StoreError(
+                    f"the database is at revision {found}, this release needs {HEAD} and "
+                    "auto_migrate is off: run headrace migrate"
+                )
         except DatabaseError as error:
             database.close()
             raise StoreError(f"{url!r} is not usable: {_reason(error)}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -19,6 +20,32 @@ def revision(connection: Connection) -> str | None:
         return None
     found: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A migration. title: what it brings, in one sentence."""
+
+    id: str
+    title: str
+
+
+def pending(connection: Connection) -> list[Step]:
+    """The migrations that are missing, in their order.
+
+    Raises:
+        StoreError: the database is of a newer release.
+    """
+    found = revision(connection)
+    if found == HEAD:
+        return []
+    from alembic.script import ScriptDirectory
+
+    steps = [Step(s.revision, s.doc) for s in ScriptDirectory(str(_SCRIPTS)).walk_revisions()]
+    known = [step.id for step in steps]  # the last one first
+    if found is not None and found not in known:
+        raise _newer(found)
+    return steps[: known.index(found) if found else None][::-1]
 
 
 def migrate(connection: Connection) -> None:
@@ -43,7 +70,11 @@ def migrate(connection: Connection) -> None:
     try:
         command.upgrade(config, HEAD)
     except CommandError as error:
-        raise StoreError(
-            f"the database is at revision {before}, which this release does not know "
-            f"(its own is {HEAD}): a newer Headrace has used it"
-        ) from error
+        raise _newer(before) from error
+
+
+def _newer(found: str | None) -> StoreError:
+    return StoreError(
+        f"the database is at revision {found}, which this release does not know "
+        f"(its own is {HEAD}): a newer Headrace has used it"
+    )

@@ -1,0 +1,65 @@
+"""`headrace aliases`: other names for models."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.output import JsonFlag, print_record, print_rows
+from headrace.settings import Settings
+
+app = typer.Typer(
+    help="Other names for models, a tenant's or everybody's. A running service follows at once.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What requests call the model.")]
+Owner = Annotated[str | None, typer.Option(help="Whose name it is (default: everybody's).")]
+
+
+@app.command("set")
+@in_data_dir
+def put(
+    settings: Settings,
+    name: Name,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help="A model's name, or name@version.")
+    ],
+    tenant: Owner = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a name stand for a model, whatever it stood for."""
+    from headrace.access.aliases import set_alias
+
+    with changing(settings) as connection:
+        alias = set_alias(connection, name, target, tenant=tenant, actor=actor())
+    print_record(asdict(alias), as_json=as_json)
+
+
+@app.command("list")
+@in_data_dir
+def list_all(
+    settings: Settings,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's own.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List aliases, everybody's first."""
+    from headrace.access.aliases import list_aliases
+
+    with reading(settings) as connection:
+        rows = [asdict(alias) for alias in list_aliases(connection, tenant)]
+    print_rows(rows, as_json=as_json, empty="no aliases")
+
+
+@app.command()
+@in_data_dir
+def remove(settings: Settings, name: Name, tenant: Owner = None, as_json: JsonFlag = False) -> None:
+    """Forget a name."""
+    from headrace.access.aliases import remove_alias
+
+    with changing(settings) as connection:
+        alias = remove_alias(connection, name, tenant=tenant, actor=actor())
+    print_record(asdict(alias), as_json=as_json)

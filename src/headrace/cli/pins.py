@@ -1,0 +1,65 @@
+"""`headrace pins`: versions of models that tenants stay with."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.output import JsonFlag, print_record, print_rows
+from headrace.settings import Settings
+
+app = typer.Typer(
+    help="Versions of models that tenants stay with. A running service follows at once.",
+    no_args_is_help=True,
+)
+
+Owner = Annotated[str, typer.Option("--tenant", help="Who stays with it.")]
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")]
+
+
+@app.command("set")
+@in_data_dir
+def put(
+    settings: Settings,
+    tenant: Owner,
+    model: Model,
+    version: Annotated[
+        str, typer.Argument(metavar="VERSION", help="As `headrace models` shows it.")
+    ],
+    as_json: JsonFlag = False,
+) -> None:
+    """Make a tenant stay with a version, whichever it stayed with."""
+    from headrace.access.pins import set_pin
+
+    with changing(settings) as connection:
+        pin = set_pin(connection, tenant, model, version, actor=actor())
+    print_record(asdict(pin), as_json=as_json)
+
+
+@app.command("list")
+@in_data_dir
+def list_all(
+    settings: Settings,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+    as_json: JsonFlag = False,
+) -> None:
+    """List pins."""
+    from headrace.access.pins import list_pins
+
+    with reading(settings) as connection:
+        rows = [asdict(pin) for pin in list_pins(connection, tenant)]
+    print_rows(rows, as_json=as_json, empty="no pins")
+
+
+@app.command()
+@in_data_dir
+def remove(settings: Settings, tenant: Owner, model: Model, as_json: JsonFlag = False) -> None:
+    """Let a tenant have the model's present version again."""
+    from headrace.access.pins import remove_pin
+
+    with changing(settings) as connection:
+        pin = remove_pin(connection, tenant, model, actor=actor())
+    print_record(asdict(pin), as_json=as_json)

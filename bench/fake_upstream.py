@@ -1,4 +1,4 @@
-"""An OpenAI server that answers at once, for gateways to stand in front of: python fake_upstream.py PORT"""
+"""An OpenAI server that answers at once, for gateways to stand before: fake_upstream.py PORT."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def _whole(tokens: int) -> bytes:
 
 
 def _stream(tokens: int) -> bytes:
-    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    head = (
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+    )
     done = b"data: [DONE]\n\n"
     middle = _chunk({"content": WORD}) * tokens
     end = _chunk({}, "length") + b"%x\r\n%b\r\n0\r\n\r\n" % (len(done), done)

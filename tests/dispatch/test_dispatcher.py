@@ -46,8 +46,8 @@ async def test_a_free_place_is_given_at_once(
     assert generation.id == "a"
     worker.say("a", 1, 2)
     worker.finish("a")
-    (output,) = await read(generation)
-    assert (output.text, output.tokens) == ("1 2 ", [1, 2])
+    said, output = await read(generation)
+    assert (said.text, said.tokens) == ("1 2 ", [1, 2])
     assert output.finish is not None
     assert generation.finish == output.finish
 

@@ -35,7 +35,7 @@ async def document(world: World) -> dict[str, Any]:
 async def test_every_route_is_documented(world: World) -> None:
     paths = (await document(world))["paths"]
     told = {(path, method.upper()) for path, methods in paths.items() for method in methods}
-    routes = [route for route in world.app.routes if isinstance(route, Route)]
+    routes = [route for route in world.app.app.routes if isinstance(route, Route)]
     served = {
         (re.sub(r":\w+}", "}", route.path), method)
         for route in routes

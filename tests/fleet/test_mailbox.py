@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.engine.output import Finish, Output, TokenLogprob
-from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.mailbox import MOST_UNREAD, Mailbox
 
 from .conftest import read_all, request
 
@@ -21,7 +21,7 @@ def ending(reason: str = "stop") -> Output:
     return Output(id="r", finish=finish)
 
 
-@given(st.lists(st.booleans(), max_size=30), st.booleans())
+@given(st.lists(st.booleans(), max_size=3 * MOST_UNREAD), st.booleans())
 def test_any_pace_of_reading_gives_the_same_generation(reads: list[bool], logprobs: bool) -> None:
     async def scenario() -> list[Output]:
         mailbox = Mailbox(request("r"))
@@ -42,13 +42,14 @@ def test_any_pace_of_reading_gives_the_same_generation(reads: list[bool], logpro
     assert [o.finish is not None for o in outputs] == [False] * (len(outputs) - 1) + [True]
 
 
-async def test_a_reader_that_never_comes_leaves_one_merged_output() -> None:
+async def test_a_reader_that_never_comes_leaves_few_outputs_and_the_rest_in_one() -> None:
     mailbox = Mailbox(request("r"))
     for token in range(1000):
         mailbox.put(piece(token))
     mailbox.put(ending())
-    (output,) = await read_all(mailbox)
-    assert output.tokens == list(range(1000))
+    outputs = await read_all(mailbox)
+    assert len(outputs) == MOST_UNREAD + 1
+    assert [token for output in outputs for token in output.tokens] == list(range(1000))
 
 
 async def test_a_waiting_reader_is_woken() -> None:
@@ -81,8 +82,8 @@ async def test_an_ending_from_outside_has_the_counts_known_so_far() -> None:
     await mailbox.get()
     mailbox.put(piece(2))
     mailbox.end("error", "the engine is gone")
-    (output,) = await read_all(mailbox)
-    assert output.tokens == [2]
+    said, output = await read_all(mailbox)
+    assert said.tokens == [2]
     assert output.finish == Finish(
         reason="error", prompt_tokens=3, completion_tokens=2, error="the engine is gone"
     )

@@ -142,7 +142,7 @@ async def test_a_request_that_can_never_run_is_an_error_and_nothing_else(
     too_long, outside = request("long", [1] * CONTEXT, 5), request("outside", [100_000], 5)
     for wanted in (too_long, outside):
         finish = finish_of(await read(service, wanted))
-        assert finish.reason == "error"
+        assert finish.reason == "refused"
         assert finish.error
     assert finish_of(await read(service, request("good", [1], 5))).reason == "length"
 

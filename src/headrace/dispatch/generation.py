@@ -11,8 +11,8 @@ from headrace.fleet.mailbox import Mailbox
 class Generation:
     """Async iterator of a request's Outputs; the last one, and only it, carries `finish`.
 
-    Outputs that arrive while nobody reads are merged, so a slow reader holds no more than
-    its own generation. One reader at a time. Whoever stops reading early calls `cancel`.
+    Of outputs that arrive while nobody reads, many are merged, so a slow reader holds no more
+    than its own generation. One reader at a time. Whoever stops reading early calls `cancel`.
     """
 
     def __init__(self, mailbox: Mailbox, cancel: Callable[[str], None]) -> None:
@@ -27,6 +27,11 @@ class Generation:
     def finish(self) -> Finish | None:
         """How it ended, as soon as that is known, whether or not it has been read."""
         return self._mailbox.finish
+
+    @property
+    def pending(self) -> bool:
+        """Whether the next output is there already."""
+        return self._mailbox.pending
 
     def cancel(self) -> None:
         """Stop the work. Safe to call at any time and again. The outputs that follow end

@@ -8,22 +8,22 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
 
-from headrace.api.openai import rate_limits
 from headrace.edge.admin.office import Office
 from headrace.edge.admin.routes import admin_routes
+from headrace.edge.answering import Answering
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
 from headrace.edge.documents import inference_document, serve_document
+from headrace.edge.front import EXPOSED_HEADERS, Front
 from headrace.edge.generation import GenerationEndpoint
 from headrace.edge.health import HealthEndpoint
 from headrace.edge.metrics import MetricsEndpoint
-from headrace.edge.middleware import ExchangeMiddleware
 from headrace.edge.models import ModelsEndpoint
 from headrace.edge.responses import EXPECTED_FAULTS, answer_fault, answer_router
 from headrace.edge.services import Services
 
 
-def create_app(services: Services, aside: Aside, office: Office | None = None) -> Starlette:
+def create_app(services: Services, aside: Aside, office: Office | None = None) -> Front:
     """The application over the rooms behind it, which the caller starts and stops. Without an
     office nothing is administered."""
     chat = GenerationEndpoint(services, Chat(services.max_choices), aside)
@@ -45,15 +45,13 @@ def create_app(services: Services, aside: Aside, office: Office | None = None) -
     app = Starlette(
         routes=routes,
         middleware=[
-            Middleware(
-                ExchangeMiddleware, services.meter, {route.endpoint: route.path for route in routes}
-            ),
+            Middleware(Answering),
             Middleware(
                 CORSMiddleware,
                 allow_origins=["*"],
                 allow_methods=["GET", "POST"],
                 allow_headers=["*"],
-                expose_headers=["x-request-id", "retry-after", *rate_limits.HEADERS],
+                expose_headers=EXPOSED_HEADERS,
             ),
         ],
         exception_handlers={
@@ -62,4 +60,5 @@ def create_app(services: Services, aside: Aside, office: Office | None = None) -
         },
     )
     app.router.redirect_slashes = False
-    return app
+    direct = {"/v1/chat/completions": Answering(chat), "/v1/completions": Answering(completion)}
+    return Front(app, services.meter, direct, {route.endpoint: route.path for route in routes})

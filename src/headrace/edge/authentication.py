@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from headrace.access import principal as access
@@ -10,6 +9,7 @@ from headrace.access.errors import InvalidKey
 from headrace.access.principal import SCOPES, Principal
 from headrace.api.openai.errors import invalid_api_key, permission_denied
 from headrace.edge.exchange import exchange_of
+from headrace.edge.headers import header
 from headrace.edge.services import Keys
 
 INFERENCE, ADMIN = SCOPES
@@ -23,7 +23,7 @@ _REFUSALS = {
 async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENCE) -> Principal:
     """The principal of the request's key, which must have the wanted scope. Touches neither
     the body nor anything behind the edge. Raises ApiError (401, 403)."""
-    scheme, _, key = Headers(scope=scope).get("authorization", "").partition(" ")
+    scheme, _, key = header(scope, b"authorization").partition(" ")
     key = key.strip()
     if scheme.lower() != "bearer" or not key:
         raise invalid_api_key(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
 from headrace.api.openai.errors import body_too_large
+from headrace.edge.headers import header
 
 
 class ClientGone(Exception):
@@ -17,7 +17,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
     Raises ApiError (413) as soon as it is known to be larger, and ClientGone.
     """
-    declared = Headers(scope=scope).get("content-length", "")
+    declared = header(scope, b"content-length")
     if declared.isdecimal() and int(declared) > limit:
         raise body_too_large(limit)
     parts: list[bytes] = []

@@ -7,8 +7,9 @@ import secrets
 import time
 from dataclasses import dataclass, field
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
+
+from headrace.edge.headers import header
 
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -17,18 +18,20 @@ _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 class Exchange:
     """id: what x-request-id says. facts: what the log line will tell beside the usual; never
     a key, a prompt or an output. headers: what every answer will carry beside its own. arrived: by
-    `time.perf_counter`. model: the served name that the request was routed to, if it was."""
+    `time.perf_counter`. model: the served name that the request was routed to, if it was.
+    status: of the answer, once its head is sent."""
 
     id: str
     arrived: float = field(default_factory=time.perf_counter)
     model: str = ""
+    status: int | None = None
     facts: dict[str, object] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
 
 
 def begin_exchange(scope: Scope) -> Exchange:
     """Give the request an exchange, under the caller's x-request-id if that is a decent one."""
-    offered = Headers(scope=scope).get("x-request-id", "")
+    offered = header(scope, b"x-request-id")
     accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
     exchange = scope["headrace"] = Exchange(accepted)
     return exchange

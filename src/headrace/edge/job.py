@@ -29,8 +29,9 @@ class Sink(Protocol):
         """A generation has its place; called once for each."""
         ...
 
-    async def deliver(self, index: int, output: Output) -> None:
-        """More of choice `index`; the last one of a choice carries its `finish`."""
+    async def deliver(self, index: int, output: Output, *, more: bool) -> None:
+        """More of choice `index`; the last one of a choice carries its `finish`. more: the next
+        one is there already, so this one may wait for it."""
         ...
 
 
@@ -115,7 +116,7 @@ class Job:
         await sink.placed()
         async for output in choice.running:
             choice.note(output)
-            await sink.deliver(index, output)
+            await sink.deliver(index, output, more=choice.running.pending)
         finish = choice.finish
         if finish is not None and finish.reason == "error":
             raise EngineFault(finish.error or "no reason was given")

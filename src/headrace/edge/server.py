@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -17,6 +18,8 @@ from headrace.api.openai.errors import head_too_large
 BACKLOG = 2048
 GRACE_SECONDS = 30
 MAX_HEAD_BYTES = 64 << 10
+YOUNG_OBJECTS = 20_000
+"""Objects made between two looks of the garbage collector."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -101,6 +104,14 @@ class Server(uvicorn.Server):
         finally:
             for number in signals:
                 loop.remove_signal_handler(number)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """What is there by now stays, so the collector need not look at it again; and of what
+        requests leave, little is in cycles. Else it would take a fifth of a busy service's time."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS, 20, 50)
 
     def stop(self) -> None:
         self.force_exit = self.should_exit

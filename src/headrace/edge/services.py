@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 class Running(Protocol):
     """A generation that has a place (`dispatch.generation.Generation`)."""
 
+    @property
+    def pending(self) -> bool: ...
+
     def cancel(self) -> None: ...
 
     def __aiter__(self) -> AsyncIterator[Output]: ...

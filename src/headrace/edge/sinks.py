@@ -13,19 +13,30 @@ from headrace.engine.output import Output, TokenLogprob
 
 
 class StreamSink:
-    """Writes each output of a choice as events; the stream starts when the first has a place."""
+    """Writes each output of a choice as events; the stream starts when the first has a place.
+    Events of outputs that came together leave together."""
 
     def __init__(self, stream: EventStream, plan: Plan) -> None:
         self._stream = stream
         self._answer = plan.answer
         self._new_spoken = plan.spoken
         self._spoken: dict[int, Spoken] = {}
+        self._held: list[bytes] = []
 
     async def placed(self) -> None:
         if not self._stream.started:
             await self._stream.start()
 
-    async def deliver(self, index: int, output: Output) -> None:
+    async def deliver(self, index: int, output: Output, *, more: bool) -> None:
+        self._held.append(self._events(index, output))
+        if more:
+            return
+        events = b"".join(self._held)
+        self._held.clear()
+        if events:
+            await self._stream.write(events)
+
+    def _events(self, index: int, output: Output) -> bytes:
         events = b""
         if index not in self._spoken:
             self._spoken[index] = self._new_spoken()
@@ -39,8 +50,7 @@ class StreamSink:
             )
         if output.finish is not None and output.finish.reason in ("stop", "length"):
             events += self._answer.closing(index, spoken.finish_reason(output.finish.reason))
-        if events:
-            await self._stream.write(events)
+        return events
 
 
 class WholeSink:
@@ -61,7 +71,7 @@ class WholeSink:
     async def placed(self) -> None:
         """Nothing is sent before the end."""
 
-    async def deliver(self, index: int, output: Output) -> None:
+    async def deliver(self, index: int, output: Output, *, more: bool) -> None:
         said = self._spoken[index].take(output)
         self._texts[index].append(said.content)
         for delta in said.calls:

@@ -9,7 +9,7 @@ import msgspec
 FinishReason = Literal["stop", "length", "cancelled", "error", "refused"]
 
 
-class TokenLogprob(msgspec.Struct, frozen=True):
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
     """A token with its log-probability and the most likely alternatives.
 
     logprob: None for the first token of a prompt, which nothing predicted. piece:
@@ -22,7 +22,7 @@ class TokenLogprob(msgspec.Struct, frozen=True):
     top: list[tuple[int, float, bytes]]
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True):
+class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """How a generation ended, and what it cost.
 
     completion_tokens counts every token that was generated for the caller, the one that
@@ -41,7 +41,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-class Output(msgspec.Struct, frozen=True, kw_only=True):
+class Output(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Progress of one request since its last Output. The last one carries `finish`.
 
     text: finished characters only, stop texts removed. reasoning: thoughts, which all come before

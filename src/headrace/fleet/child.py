@@ -87,8 +87,12 @@ class Child:
 
     def receive(self) -> Iterator[FromWorker]:
         """The messages that have come. Raises msgspec.DecodeError on what is not a message."""
-        while not self._socket.closed and self._readable():
-            yield _decoder.decode(self._socket.recv(zmq.NOBLOCK))
+        while not self._socket.closed:
+            try:
+                message = self._socket.recv(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            yield _decoder.decode(message)
 
     def _readable(self) -> bool:
         return bool(int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)

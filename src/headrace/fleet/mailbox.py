@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest
 
+MOST_UNREAD = 32
+"""Outputs that wait one by one for their reader; what comes beyond is merged into one."""
+
 
 class Mailbox:
-    """Holds what its reader has not taken yet, merged into one Output.
+    """Holds what its reader has not taken yet.
 
     Writing never waits, and a reader that lags costs at most its own generation. The first
     output with a `finish` ends it; whatever is put later is dropped, so a reader sees exactly
@@ -23,27 +27,31 @@ class Mailbox:
         self.watcher: Callable[[Output], None] | None = None
         self._prompt_tokens = len(request.prompt)
         self._completion_tokens = 0
-        self._texts: list[str] = []
-        self._thoughts: list[str] = []
-        self._tokens: list[int] = []
-        self._logprobs: list[TokenLogprob] = []
-        self._prompt_logprobs: list[TokenLogprob] | None = None
-        self._filled = asyncio.Event()
+        self._unread: deque[Output] = deque()
+        self._rest: Rest | None = None
+        self._reader: asyncio.Future[None] | None = None
         self._drained = False
+
+    @property
+    def pending(self) -> bool:
+        """Whether the next `get` returns at once."""
+        return bool(self._unread)
 
     def put(self, output: Output) -> bool:
         """Add an output of the request; False if it had ended already."""
         if self.finish is not None:
             return False
-        if output.text:
-            self._texts.append(output.text)
-        self._thoughts.append(output.reasoning)
-        self._tokens += output.tokens
-        self._logprobs += output.logprobs or ()
-        self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
         self._completion_tokens += len(output.tokens)
         self.finish = output.finish
-        self._filled.set()
+        if self._rest is not None:
+            self._rest.add(output)
+        elif len(self._unread) < MOST_UNREAD:
+            self._unread.append(output)
+        else:
+            self._rest = Rest()
+            self._rest.add(output)
+        if self._reader is not None and not self._reader.done():
+            self._reader.set_result(None)
         if self.watcher is not None:
             self.watcher(output)
         return True
@@ -59,22 +67,49 @@ class Mailbox:
         return self.put(Output(id=self.id, finish=counts))
 
     async def get(self) -> Output | None:
-        """All that came since the last call, waiting until there is something; None after
-        the end. For one reader."""
+        """The next output, waiting until there is one; None after the end. For one reader."""
         if self._drained:
             return None
-        await self._filled.wait()
-        self._filled.clear()
-        self._drained = self.finish is not None
-        output = Output(
-            id=self.id,
+        if not self._unread:
+            self._reader = asyncio.get_running_loop().create_future()
+            try:
+                await self._reader
+            finally:
+                self._reader = None
+        output = self._unread.popleft()
+        if not self._unread and self._rest is not None:
+            self._unread.append(self._rest.merged(self.id))
+            self._rest = None
+        self._drained = output.finish is not None
+        return output
+
+
+class Rest:
+    """Outputs in a row, as parts of the one that they become."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._tokens: list[int] = []
+        self._logprobs: list[TokenLogprob] = []
+        self._prompt_logprobs: list[TokenLogprob] | None = None
+        self._finish: Finish | None = None
+
+    def add(self, output: Output) -> None:
+        self._texts.append(output.text)
+        self._thoughts.append(output.reasoning)
+        self._tokens += output.tokens
+        self._logprobs += output.logprobs or ()
+        self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
+        self._finish = output.finish
+
+    def merged(self, id: str) -> Output:
+        return Output(
+            id=id,
             text="".join(self._texts),
             reasoning="".join(self._thoughts),
             tokens=self._tokens,
             logprobs=self._logprobs or None,
             prompt_logprobs=self._prompt_logprobs,
-            finish=self.finish,
+            finish=self._finish,
         )
-        self._texts, self._tokens, self._logprobs = [], [], []
-        self._thoughts, self._prompt_logprobs = [], None
-        return output

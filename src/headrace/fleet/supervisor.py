@@ -102,6 +102,7 @@ class Supervisor:
         self._failures = 0
         self._last_error: str | None = None
         self._traffic = Traffic()
+        self._submitted: list[GenerationRequest] = []  # not yet sent
         self._nonce = 0
         self._silent_beats = 0
         self._ready_at = 0.0
@@ -149,13 +150,23 @@ class Supervisor:
             raise WorkerUnavailable("no engine is running")
         if request.id in self._traffic:
             raise ValueError(f"request {request.id} is live already")
-        self._child.send(Submit([request]))
+        if not self._submitted:
+            asyncio.get_running_loop().call_soon(self._send_submitted)
+        self._submitted.append(request)
         return self._traffic.open(request)
 
     def cancel(self, request_id: str) -> None:
         """Stop a request's work; nothing happens if it has ended."""
         if self._child is not None and request_id in self._traffic:
+            self._send_submitted()
             self._child.send(Cancel([request_id]))
+
+    def _send_submitted(self) -> None:
+        """What was submitted in one turn of the event loop leaves in one message: to wake the
+        worker costs more than a request."""
+        submitted, self._submitted = self._submitted, []
+        if submitted and self._child is not None:
+            self._child.send(Submit(submitted))
 
     async def probe(self, timeout: float) -> EngineStatus:
         """A reading from the engine's own loop. Raises TimeoutError, or WorkerUnavailable
@@ -297,6 +308,7 @@ class Supervisor:
             self._last_error = reason
             log.error("worker_ended", reason=reason, live=self.live, failures=self._failures)
         self._ready = None
+        self._submitted.clear()
         self._state = "stopped" if self._stopping.is_set() else "backing_off"
         self._traffic.fail(reason)
         self.on_change()

@@ -81,15 +81,21 @@ class Ledger:
         if len(self._writer) >= self._capacity:
             raise DatabaseUnavailable(f"{len(self._writer)} charges wait for the database")
         written = self._put(charge)
+
+        def lose_patience() -> None:
+            if not written.done():
+                reason = f"no charge could be written in {self._patience:g} s"
+                written.set_exception(DatabaseUnavailable(reason))
+                self._withdraw(charge.id)
+
+        patience = asyncio.get_running_loop().call_later(self._patience, lose_patience)
         try:
-            done, _ = await asyncio.wait({written}, timeout=self._patience)
+            await written
         except asyncio.CancelledError:
             self._withdraw(charge.id)
             raise
-        if not done:
-            self._withdraw(charge.id)
-            raise DatabaseUnavailable(f"no charge could be written in {self._patience:g} s")
-        written.result()
+        finally:
+            patience.cancel()
 
     async def close(
         self,

@@ -1,4 +1,4 @@
-"""Around every request: its id, its log line, and an answer when something breaks."""
+"""Before every request: its id, its way, its log line."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.api.openai.errors import internal_error
+from headrace.api.openai import rate_limits
 from headrace.edge.exchange import begin_exchange
-from headrace.edge.responses import error_response
+from headrace.edge.headers import header
 from headrace.observe.meter import Meter
 
 log = structlog.get_logger("headrace.edge")
@@ -18,31 +18,51 @@ log = structlog.get_logger("headrace.edge")
 POLLED = ("/healthz", "/readyz", "/metrics")
 """Paths that balancers and Prometheus ask for all the time."""
 
+EXPOSED_HEADERS = ("x-request-id", "retry-after", *rate_limits.HEADERS)
+"""Headers of answers that browsers show to scripts of other origins."""
+
+CORS_HEADERS = {
+    "access-control-allow-origin": "*",
+    "access-control-expose-headers": ", ".join(EXPOSED_HEADERS),
+}
+
 CLIENT_GONE = 499
 """What the log shows where the client left before there was a status."""
 
 
-class ExchangeMiddleware:
-    """Pure ASGI: a stream pays one comparison per chunk for it. endpoints: the paths of routes, by
-    what they lead to, under which requests are counted."""
+class Front:
+    """Pure ASGI around the application; a stream pays one comparison per chunk for it.
 
-    def __init__(self, app: ASGIApp, meter: Meter, endpoints: Mapping[object, str]) -> None:
-        self._app = app
+    direct: what is posted to these paths is answered by these applications, past the layers of
+    `app`, which would cost as much as all else about a small request. endpoints: the paths of the
+    routes of `app`, by what they lead to, under which requests are counted.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        meter: Meter,
+        direct: Mapping[str, ASGIApp],
+        endpoints: Mapping[object, str],
+    ) -> None:
+        self.app = app
         self._meter = meter
+        self._direct = direct
         self._endpoints = endpoints
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         exchange = begin_exchange(scope)
-        status = CLIENT_GONE
+        direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
+        if direct is not None and header(scope, b"origin"):
+            exchange.headers.update(CORS_HEADERS)
         self._meter.in_flight += 1
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                exchange.status = message["status"]
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", exchange.id.encode()),
@@ -51,16 +71,12 @@ class ExchangeMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_id)
-        except Exception:
-            log.exception("request_failed", request_id=exchange.id, path=scope["path"])
-            if status != CLIENT_GONE:
-                raise  # the head is sent: all that is left is to cut the connection
-            await error_response(internal_error(exchange.id))(scope, receive, send_with_id)
+            await (direct or self.app)(scope, receive, send_with_id)
         finally:
             seconds = time.perf_counter() - exchange.arrived
-            endpoint = self._endpoints.get(scope.get("endpoint"), "")
+            endpoint = scope["path"] if direct else self._endpoints.get(scope.get("endpoint"), "")
             self._meter.in_flight -= 1
+            status = exchange.status or CLIENT_GONE
             self._meter.answered(endpoint, exchange.model, status, seconds)
             note = log.debug if scope["path"] in POLLED else log.info
             note(

@@ -1,0 +1,14 @@
+"""Request headers, without building a mapping of them."""
+
+from __future__ import annotations
+
+from starlette.types import Scope
+
+
+def header(scope: Scope, name: bytes) -> str:
+    """The first header of that name, which is in lower case; "" if there is none."""
+    for key, value in scope["headers"]:
+        if key == name:
+            text: str = value.decode("latin-1")
+            return text
+    return ""

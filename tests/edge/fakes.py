@@ -392,6 +392,7 @@ class World:
         self.keys = Keyring()
         self.prices = PriceTag()
         self.counters = MemoryStore()
+        self.tally = QuotaTally()
         self.text = Bytes()
         model = ServedModel(
             name=MODEL,
@@ -416,7 +417,8 @@ class World:
             router=ModelRouter(self.models),
             models=self.models,
             keys=options.pop("keys", self.keys),
-            quotas=Quotas(self.counters, self.books, QuotaTally()),
+            quotas=Quotas(self.counters, self.books, self.tally),
+            tally=self.tally,
             prices=self.prices,
             books=self.books,
             max_choices=16,

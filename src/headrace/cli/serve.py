@@ -138,6 +138,7 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
             keys=keys,
             quotas=Quotas(store, Spending(books.database), tally),
             prices=prices,
+            tally=tally,
             books=ledger,
             max_body_bytes=int(settings.max_body_bytes),
             max_choices=settings.max_choices,

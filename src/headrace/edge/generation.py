@@ -70,6 +70,7 @@ class GenerationEndpoint(Generic[R]):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = await authenticate(scope, self._services.keys)
+        self._services.meter.meet(principal.tenant.id, principal.tenant.name)
         with contextlib.ExitStack() as held:
             held.enter_context(self._services.gate.counting())
             await self._serve(principal, scope, receive, send, held)

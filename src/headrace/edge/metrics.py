@@ -9,12 +9,16 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headrace.dispatch.status import DispatchStatus
 from headrace.edge.authentication import ADMIN, authenticate
 from headrace.edge.deployment import Deployment
-from headrace.edge.services import Services
+from headrace.edge.services import ModelStatus, Services
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.observe.engines import EngineView, engine_families
 from headrace.observe.exposition import Exposition
+from headrace.observe.models import ModelView, model_families
+from headrace.observe.queues import queue_families
+from headrace.observe.quotas import quota_families
 
 PROBE_SECONDS = 1.0
 """For an engine's reading; one that gives none in time is not up."""
@@ -31,9 +35,16 @@ class MetricsEndpoint:
     async def show(self, request: Request) -> Response:
         if not self._services.open_metrics:
             await authenticate(request.scope, self._services.keys, ADMIN)
-        loaded = [status.deployment for status in self._services.models.status()]
-        views = await asyncio.gather(*map(_view, filter(None, loaded)))
-        families = [*self._own(), *engine_families(views)]
+        models = self._services.models.status()
+        loaded = [status.deployment for status in models if status.deployment is not None]
+        engines = await asyncio.gather(*map(_engine_view, loaded))
+        families = [
+            *self._own(),
+            *model_families(map(_model_view, models)),
+            *engine_families(engines),
+            *queue_families(map(_queue, loaded), self._services.meter.name_of),
+            *quota_families(self._services.tally),
+        ]
         accept = request.headers.get("accept", "")
         text, content_type = await asyncio.to_thread(self._exposition.write, families, accept)
         return Response(text, headers={"content-type": content_type})
@@ -44,10 +55,25 @@ class MetricsEndpoint:
         yield GaugeMetricFamily("headrace_ledger_backlog", backlog, self._services.books.backlog)
 
 
-async def _view(deployment: Deployment) -> EngineView:
-    status = deployment.places.status()
+async def _engine_view(deployment: Deployment) -> EngineView:
+    model, status = deployment.model, deployment.places.status()
     try:
         reading = await deployment.places.probe(PROBE_SECONDS)
     except (TimeoutError, WorkerUnavailable):
-        return EngineView(deployment.model.name, status.worker, None)
-    return EngineView(deployment.model.name, status.worker, reading)
+        return EngineView(model.name, model.version, status.worker, None)
+    return EngineView(model.name, model.version, status.worker, reading)
+
+
+def _model_view(status: ModelStatus) -> ModelView:
+    return ModelView(
+        model=status.model.name,
+        version=status.model.version,
+        state=status.state,
+        memory=status.memory,
+        requests=status.users,
+    )
+
+
+def _queue(deployment: Deployment) -> tuple[str, str, DispatchStatus]:
+    model = deployment.model
+    return model.name, model.version, deployment.places.status()

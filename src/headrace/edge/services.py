@@ -20,6 +20,7 @@ from headrace.ledger.charge import Ending, OpenCharge
 from headrace.observe.meter import Meter
 from headrace.quotas.demand import Consumed, Demand
 from headrace.quotas.limit import Standing
+from headrace.quotas.tally import QuotaTally
 from headrace.routing.menu import Menu
 from headrace.routing.needs import Needs
 from headrace.routing.tier import Tier
@@ -281,4 +282,5 @@ class Services:
     keepalive: float = 12.0
     meter: Meter = field(default_factory=Meter)
     gate: Gate = field(default_factory=Gate)
+    tally: QuotaTally = field(default_factory=QuotaTally)
     open_metrics: bool = True

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from headrace.engine.status import EngineStatus
 from headrace.fleet.supervisor import WorkerStatus
 
-MODEL = ("model",)
+MODEL = ("model", "version")
 
 GAUGES = {
     "running": ("engine_sequences_running", "Sequences that have a part in steps."),
@@ -34,9 +34,10 @@ every start of a worker, as Prometheus expects of counters."""
 
 @dataclass(frozen=True, slots=True)
 class EngineView:
-    """model: its served name. reading: None where the engine gave none in time."""
+    """model, version: as it is served. reading: None where the engine gave none in time."""
 
     model: str
+    version: str
     worker: WorkerStatus
     reading: EngineStatus | None
 
@@ -44,25 +45,25 @@ class EngineView:
 def engine_families(views: Iterable[EngineView]) -> Iterable[Metric]:
     views = list(views)
     yield from _workers(views)
-    readings = [(view.model, view.reading) for view in views if view.reading is not None]
+    readings = [(_labels(view), view.reading) for view in views if view.reading is not None]
     blocks = GaugeMetricFamily(
         "headrace_engine_blocks", "KV blocks by what holds them.", labels=(*MODEL, "state")
     )
-    for model, reading in readings:
+    for labels, reading in readings:
         free, cached = reading.blocks_free, reading.blocks_cached
-        blocks.add_metric((model, "free"), free)
-        blocks.add_metric((model, "cached"), cached)
-        blocks.add_metric((model, "owned"), reading.blocks_total - free - cached)
+        blocks.add_metric((*labels, "free"), free)
+        blocks.add_metric((*labels, "cached"), cached)
+        blocks.add_metric((*labels, "owned"), reading.blocks_total - free - cached)
     yield blocks
     for field, (name, about) in GAUGES.items():
         gauge = GaugeMetricFamily(f"headrace_{name}", about, labels=MODEL)
-        for model, reading in readings:
-            gauge.add_metric((model,), getattr(reading, field))
+        for labels, reading in readings:
+            gauge.add_metric(labels, getattr(reading, field))
         yield gauge
     for field, (name, about) in COUNTERS.items():
         counter = CounterMetricFamily(f"headrace_{name}", about, labels=MODEL)
-        for model, reading in readings:
-            counter.add_metric((model,), getattr(reading, field))
+        for labels, reading in readings:
+            counter.add_metric(labels, getattr(reading, field))
         yield counter
 
 
@@ -74,7 +75,11 @@ def _workers(views: Iterable[EngineView]) -> Iterable[Metric]:
         "headrace_worker_starts", "Worker processes started; the first is no restart.", labels=MODEL
     )
     for view in views:
-        up.add_metric((view.model,), float(view.reading is not None))
-        starts.add_metric((view.model,), view.worker.starts)
+        up.add_metric(_labels(view), float(view.reading is not None))
+        starts.add_metric(_labels(view), view.worker.starts)
     yield up
     yield starts
+
+
+def _labels(view: EngineView) -> tuple[str, str]:
+    return view.model, view.version

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from uuid import UUID
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -12,6 +13,8 @@ from headrace.observe.tally import Spread, Tally
 WHOLE_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 FIRST_TOKEN_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 3, 5, 10, 30, 60, 120)
 TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 0.3, 0.5, 1, 2, 5)
+
+MOST_TENANTS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self._tenants: dict[UUID, str] = {}
         place = ("endpoint", "model")
         self._requests = Tally("headrace_requests", "Answers.", [*place, "status"])
         self._seconds = Spread(
@@ -58,6 +62,16 @@ class Meter:
             "headrace_cached_tokens", "Of prompts, taken from the prefix cache.", ["model"]
         )
         self._completion = Tally("headrace_completion_tokens", "Generated.", ["model"])
+
+    def meet(self, tenant: UUID, name: str) -> None:
+        """Remember whose number it is."""
+        if tenant not in self._tenants and len(self._tenants) >= MOST_TENANTS:
+            del self._tenants[next(iter(self._tenants))]
+        self._tenants[tenant] = name
+
+    def name_of(self, tenant: UUID) -> str:
+        """The number itself of one that was never met: the service's own requests have one."""
+        return self._tenants.get(tenant, str(tenant))
 
     def answered(self, endpoint: str, model: str, status: int, seconds: float) -> None:
         """A request is over. seconds: since its arrival."""

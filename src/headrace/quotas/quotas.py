@@ -104,6 +104,7 @@ class Quotas:
             refusal = refusal_of(outcome.standings, self._now())
             self._count(refusal.limit)
             raise refusal
+        self._tally.hold(outcome.standings)
         return Held(self, tenant, id, demand, outcome.standings)
 
     async def standings(self, principal: Principal) -> Sequence[Standing]:
@@ -124,11 +125,9 @@ class Quotas:
     ) -> None:
         if not demand.bounded and consumed.completion_tokens:
             self._expectation.learn(tenant, consumed.completion_tokens)
-        await self._store.settle(
-            tenant.hex,
-            id,
-            [Settlement(s.limit, s.amount, _used(s.limit, consumed)) for s in standings],
-        )
+        settlements = [Settlement(s.limit, s.amount, _used(s.limit, consumed)) for s in standings]
+        self._tally.settle(settlements)
+        await self._store.settle(tenant.hex, id, settlements)
 
     def _amount(self, limit: Limit, tenant: UUID, demand: Demand) -> int:
         match limit.name.removeprefix("long_"):

@@ -48,11 +48,13 @@ class Load:
 
 @dataclass
 class Tally:
-    """What came back. latencies in seconds; events: of streams, [DONE] not counted."""
+    """What came back. latencies in seconds; events: of streams, [DONE] not counted. fault:
+    the first answer that is none."""
 
     requests: int = 0
     events: int = 0
     faults: int = 0
+    fault: str = ""
     latencies: list[float] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -90,6 +92,7 @@ class Caller(asyncio.Protocol):
             tally.events += max(0, self._buffer.count(b"data: ") - 1)
         else:
             tally.faults += 1
+            tally.fault = tally.fault or bytes(self._buffer).decode(errors="replace")
         if now < self._end:
             self._send()
         else:
@@ -238,6 +241,8 @@ def row(name: str, tally: Tally) -> None:
         f"  p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  faults {tally.faults}",
         flush=True,
     )
+    if tally.fault:
+        print(tally.fault[:500])
 
 
 async def rounds(name: str, port: int, model: str, seconds: float) -> None:

@@ -85,6 +85,7 @@ def open_engine(config: WorkerConfig) -> tuple[FakeEngine, Ready]:
         threads=1,
         blocks=1 << 20,
         max_sequences=config.max_sequences,
+        max_step_tokens=config.max_step_tokens,
         context_length=config.context_length or 8192,
         memory=0,
         pid=os.getpid(),

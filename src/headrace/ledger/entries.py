@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from uuid import UUID
 
 from sqlalchemy import Connection, bindparam, or_, select, update
@@ -54,13 +54,16 @@ def interrupt_open_charges(connection: Connection, edge: UUID, moment: int) -> i
 
 
 def _opened(entry: Entry) -> dict[str, object]:
-    counts = dict.fromkeys(_COUNTS, 0)
-    return asdict(entry.charge) | counts | {"edge": entry.edge, "opened_at": entry.moment}
+    values = {name: getattr(entry.charge, name) for name in _OPEN_FIELDS}
+    return values | _NO_COUNTS | {"edge": entry.edge, "opened_at": entry.moment}
 
 
 def _closed(entry: Entry) -> dict[str, object]:
-    values = asdict(entry.charge)
+    values = {name: getattr(entry.charge, name) for name in _CLOSED_FIELDS}
     return values | {"charge_id": values.pop("id"), "closed_at": entry.moment}
 
 
+_OPEN_FIELDS = [field.name for field in fields(OpenCharge)]
+_CLOSED_FIELDS = [field.name for field in fields(ClosedCharge)]
 _COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+_NO_COUNTS = dict.fromkeys(_COUNTS, 0)

@@ -80,6 +80,7 @@ class SharedStore:
         self._live: dict[str, Live] = {}
         self._backlog: deque[End] = deque(maxlen=BACKLOG)
         self._failures = 0
+        self._troubled = asyncio.Event()
         self._ending: set[asyncio.Task[None]] = set()
         self._watching: asyncio.Task[None] | None = None
 
@@ -204,6 +205,7 @@ class SharedStore:
         if not self._tally.alone:
             self._tally.alone = True
             self._tally.outages += 1
+            self._troubled.set()
             log.warning("quotas_alone", reason=str(error), share=f"1/{self._tally.edges}")
 
     async def _end(self, end: End) -> None:
@@ -221,15 +223,21 @@ class SharedStore:
         if len(self._backlog) == BACKLOG:
             log.error("quotas_backlog_full", lost=self._backlog[0].id)
         self._backlog.append(end)
+        self._troubled.set()
+
+    async def refresh(self) -> None:
+        """Renew leases, and tell the shared counters what they missed. Raises StoreUnavailable."""
+        await self._heartbeat()
+        await self._catch_up()
 
     async def _watch(self) -> None:
-        """Renew leases while all is well; try again and again while it is not."""
         while True:
-            pause = PROBE_SECONDS if self._tally.alone or self._backlog else RENEW_SECONDS
-            await asyncio.sleep(pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RENEW_SECONDS):
+                    await self._troubled.wait()
+                await asyncio.sleep(PROBE_SECONDS)
             try:
-                await self._heartbeat()
-                await self._catch_up()
+                await self.refresh()
             except StoreUnavailable as error:
                 self._note_failure(error)
                 self._give_up(error)
@@ -251,6 +259,7 @@ class SharedStore:
                 raise
         for account in {live.account for live in self._live.values()}:
             await self._keep(account)
+        self._troubled.clear()
         if self._tally.alone:
             self._tally.alone = False
             self._failures = 0

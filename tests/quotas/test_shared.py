@@ -1,0 +1,213 @@
+"""An edge whose shared counters stall, die, lose their memory and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from headrace.quotas.limit import Draw, Limit
+from headrace.quotas.shared import CALL_SECONDS, SharedStore
+from headrace.quotas.store import Settlement
+from headrace.quotas.tally import QuotaTally
+from headrace.quotas.valkey import ValkeyStore
+from tests.servers.valkey import ValkeyServer
+
+from .limits import limit, unused
+from .test_store import used
+
+SLOTS, BUDGET, TOKENS = limit("slots", 4), limit("budget", 100), limit("rate", 100)
+
+
+@dataclass
+class Edge:
+    """One of several, and what it told of itself."""
+
+    store: SharedStore
+    tally: QuotaTally
+    passed: list[str] = field(default_factory=list)
+
+    async def ask(self, id: str, *draws: Draw) -> bool:
+        outcome = await self.store.reserve("acme", id, draws)
+        if outcome.status == "unseeded":
+            for each in outcome.unseeded:
+                await self.store.seed("acme", each.counter, 0)
+            outcome = await self.store.reserve("acme", id, draws)
+        if outcome.status == "granted":
+            self.passed.append(id)
+        return outcome.status == "granted"
+
+    async def end(self, id: str, *limits: Limit, spent: int = 0) -> None:
+        ends = [Settlement(each, 1, spent if each.kind == "budget" else 0) for each in limits]
+        await self.store.settle("acme", id, ends)
+
+
+@asynccontextmanager
+async def edge(server: ValkeyServer, name: str) -> AsyncIterator[Edge]:
+    tally = QuotaTally()
+    store = SharedStore(ValkeyStore(server.url, name), tally)
+    await store.start()
+    try:
+        yield Edge(store, tally)
+    finally:
+        await store.stop()
+
+
+@pytest.fixture
+async def edges(own_valkey: ValkeyServer) -> AsyncIterator[tuple[Edge, Edge]]:
+    async with edge(own_valkey, "edge-1") as one, edge(own_valkey, "edge-2") as two:
+        one.tally.edges = two.tally.edges = 2
+        yield one, two
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def counted(server: ValkeyServer, *limits: Limit) -> list[int]:
+    """What the shared counters say."""
+    store = ValkeyStore(server.url, "observer")
+    numbers = await used(store, "acme", *limits)
+    await store.close()
+    return numbers
+
+
+Edges = tuple[Edge, Edge]
+
+
+async def test_no_request_waits_long_for_counters_that_stall(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    own_valkey.pause()
+    waits = []
+    for number in range(20):
+        begun = time.monotonic()
+        await edges[0].ask(str(number), Draw(TOKENS, 1))
+        waits.append(time.monotonic() - begun)
+    own_valkey.resume()
+    assert sum(wait > CALL_SECONDS / 2 for wait in waits) <= 3 + 1
+    assert max(waits) < 10 * CALL_SECONDS  # on a machine that others keep busy
+    assert edges[0].tally.alone
+    assert edges[0].tally.outages == 1
+    assert edges[0].tally.decided_alone == 20
+
+
+async def test_each_edge_alone_has_its_share(edges: Edges, own_valkey: ValkeyServer) -> None:
+    own_valkey.kill()
+    for number in range(8):
+        for each in edges:
+            await each.ask(f"{each.tally is edges[0].tally}{number}", Draw(SLOTS, 1))
+    assert [len(each.passed) for each in edges] == [2, 2]
+    for number in range(70):
+        for each in edges:
+            await each.ask(f"t{number}", Draw(TOKENS, 1))
+    assert all(50 <= len(each.passed) - 2 <= 53 for each in edges)  # they fill meanwhile
+    own_valkey.start()
+
+
+async def test_a_share_of_nothing_is_one(edges: Edges, own_valkey: ValkeyServer) -> None:
+    own_valkey.kill()
+    single = limit("slots", 1)
+    assert [await edges[0].ask(id, Draw(single, 1)) for id in "ab"] == [True, False]
+    own_valkey.start()
+
+
+async def test_what_is_larger_than_the_share_passes_and_leaves_a_debt(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    own_valkey.kill()
+    assert await edges[0].ask("a", Draw(TOKENS, 90))
+    assert not await edges[0].ask("b", Draw(TOKENS, 1))
+    own_valkey.start()
+
+
+async def test_of_a_budget_it_has_a_share_of_what_was_left(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    assert await edges[0].ask("before", Draw(BUDGET, 20))
+    own_valkey.kill()
+    asked = [f"{number}" for number in range(12)]
+    for id in asked:
+        await edges[0].ask(id, Draw(BUDGET, 10))
+    # Half of 100, of which 20 are held already.
+    assert edges[0].passed == ["before", "0", "1", "2"]
+    own_valkey.start()
+
+
+async def test_when_they_are_back_they_are_told_what_they_missed(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    one, _ = edges
+    assert await one.ask("before", Draw(SLOTS, 1), Draw(BUDGET, 1))
+    own_valkey.pause()
+    assert await one.ask("alone", Draw(SLOTS, 1), Draw(BUDGET, 1))
+    await one.end("before", SLOTS, BUDGET, spent=7)
+    for number in range(3):
+        await one.ask(f"full{number}", Draw(SLOTS, 1))
+    own_valkey.resume()
+    await until(lambda: not one.tally.alone)
+    live = len(one.passed) - 1
+    assert await counted(own_valkey, SLOTS, BUDGET) == [live, 7 + 1]
+    for id in one.passed[1:]:
+        await one.end(id, SLOTS, *([BUDGET] if id == "alone" else []), spent=2)
+    assert await counted(own_valkey, SLOTS, BUDGET) == [0, 9]
+
+
+async def test_counters_that_lost_their_memory_learn_what_is_on_its_way(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    one, two = edges
+    for each, id in ((one, "a"), (two, "b")):
+        assert await each.ask(id, Draw(SLOTS, 1), Draw(BUDGET, 5))
+    own_valkey.kill()
+    assert await one.ask("c", Draw(SLOTS, 1))
+    own_valkey.start()
+    await until(lambda: not one.tally.alone)
+    await two.store.refresh()
+    assert await counted(own_valkey, SLOTS) == [3]
+    for each, id in ((one, "a"), (two, "b"), (one, "c")):
+        await each.end(id, SLOTS)
+    assert await counted(own_valkey, SLOTS) == [0]
+
+
+async def test_a_caller_that_gives_up_while_it_reserves_holds_nothing(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    own_valkey.pause()
+    asking = asyncio.create_task(edges[0].ask("a", Draw(SLOTS, 1)))
+    await asyncio.sleep(CALL_SECONDS / 5)
+    asking.cancel()
+    await asyncio.wait({asking})
+    own_valkey.resume()
+    await until(lambda: not edges[0].store._backlog)
+    assert await counted(own_valkey, SLOTS) == [0]
+
+
+async def test_a_caller_that_gives_up_while_it_settles_settles(
+    edges: Edges, own_valkey: ValkeyServer
+) -> None:
+    await edges[0].ask("a", Draw(SLOTS, 1))
+    own_valkey.pause()
+    ending = asyncio.create_task(edges[0].store.settle("acme", "a", unused(SLOTS)))
+    await asyncio.sleep(CALL_SECONDS / 5)
+    ending.cancel()
+    await asyncio.wait({ending})
+    own_valkey.resume()
+    await until(lambda: not edges[0].store._ending and not edges[0].store._backlog)
+    assert await counted(own_valkey, SLOTS) == [0]
+
+
+async def test_it_may_begin_alone(own_valkey: ValkeyServer) -> None:
+    own_valkey.kill()
+    async with edge(own_valkey, "edge-1") as one:
+        assert one.tally.alone
+        assert await one.ask("a", Draw(SLOTS, 1))
+        own_valkey.start()
+        await until(lambda: not one.tally.alone)
+        assert await counted(own_valkey, SLOTS) == [1]

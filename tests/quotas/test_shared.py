@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
 
+from headrace.quotas.errors import StoreUnavailable
 from headrace.quotas.limit import Draw, Limit
 from headrace.quotas.shared import CALL_SECONDS, SharedStore
 from headrace.quotas.store import Settlement
@@ -68,6 +69,16 @@ async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+
+
+async def eventually(call: Callable[[], Awaitable[None]]) -> None:
+    """Connections to a server that is gone fail first."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await call()
+            except StoreUnavailable:
+                await asyncio.sleep(0.01)
 
 
 async def counted(server: ValkeyServer, *limits: Limit) -> list[int]:
@@ -168,8 +179,8 @@ async def test_counters_that_lost_their_memory_learn_what_is_on_its_way(
     own_valkey.kill()
     assert await one.ask("c", Draw(SLOTS, 1))
     own_valkey.start()
-    await until(lambda: not one.tally.alone)
-    await two.store.refresh()
+    for each in edges:
+        await eventually(each.store.refresh)
     assert await counted(own_valkey, SLOTS) == [3]
     for each, id in ((one, "a"), (two, "b"), (one, "c")):
         await each.end(id, SLOTS)

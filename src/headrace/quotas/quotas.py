@@ -60,9 +60,13 @@ class Held:
         self._account = account
         self._id = id
         self._demand = demand
+        self._settled = False
 
     async def settle(self, consumed: Consumed) -> None:
         """Once: to call it again changes nothing, and if the caller is cancelled it goes on."""
+        if self._settled:
+            return
+        self._settled = True
         await self._quotas.settle(self._account, self._id, self._demand, self.standings, consumed)
 
 

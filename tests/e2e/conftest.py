@@ -85,15 +85,16 @@ def free_port() -> int:
     return port
 
 
-def start(model: Path, data_dir: Path, *flags: str, key: str | None = KEY) -> Service:
-    """Start the service and wait until it is ready to serve."""
+def start(model: Path | None, data_dir: Path, *flags: str, key: str | None = KEY) -> Service:
+    """Start the service and wait until it is ready to serve. model: None if flags say which."""
     port = free_port()
     log = data_dir / "serve.log"
     env = {**os.environ, "HEADRACE_DATA_DIR": str(data_dir)}
     if key:
         env["HEADRACE_BOOTSTRAP_KEY"] = key
     command = [sys.executable, "-m", "headrace.cli.main", "serve"]
-    command += ["--model", str(model), "--port", str(port), *flags]
+    command += ["--model", str(model)] if model else []
+    command += ["--port", str(port), *flags]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, env=env, stdout=sink, stderr=sink)
     service = Service(process, f"http://127.0.0.1:{port}", key or "", "", data_dir, log)

@@ -7,6 +7,7 @@ process border, the tokenizer (a token is a byte) and the database are not.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -345,12 +346,16 @@ class InMemory:
     """`hosting.models.HostedModels` whose models are always there."""
 
     def __init__(self, *deployments: Deployment) -> None:
-        self._deployments = deployments
-        self.menu = Menu(deployment.model for deployment in deployments)
+        self._deployments: list[Deployment] = []
         self.draining = False
         self.users = 0
+        self.add(*deployments)
 
-    async def use(self, model: ServedModel) -> Use:
+    def add(self, *deployments: Deployment) -> None:
+        self._deployments += deployments
+        self.menu = Menu(deployment.model for deployment in self._deployments)
+
+    async def use(self, model: ServedModel, deadline: float | None = None) -> Use:
         self.users += 1
         return Use(next(d for d in self._deployments if d.model == model), self._give_back)
 
@@ -403,6 +408,7 @@ class World:
             fingerprint="fp_test",
             long_from=options.pop("long_from", None),
         )
+        self.model = model
         self.aside = Aside()
         self.planner = Planner(
             model,
@@ -414,7 +420,7 @@ class World:
         )
         self.models = InMemory(Deployment(model, self.planner, self.dispatcher))
         self.services = Services(
-            router=ModelRouter(self.models),
+            router=ModelRouter(self.models, self.prices),
             models=self.models,
             keys=options.pop("keys", self.keys),
             quotas=Quotas(self.counters, self.books, self.tally),
@@ -439,6 +445,13 @@ class World:
         self.planner.close()
         self.aside.close()
 
+    def also(self, **fields: Any) -> None:
+        """Serve another model, which differs in these fields and runs on the same engine."""
+        model = dataclasses.replace(self.model, **fields)
+        compiler: Any = Compiler(self.text, VOCAB)  # type: ignore[arg-type]
+        planner = Planner(model, self.text, self.text, compiler, self.aside)
+        self.models.add(Deployment(model, planner, self.dispatcher))
+
     def say(self, text: str | bytes, *, eos: bool = True) -> None:
         """What the model answers from now on."""
         self.supervisor.model.script = tokens_of(text, eos)
@@ -459,7 +472,8 @@ class World:
             busy = status.queued + status.running + engine.running + engine.waiting
             # A step in flight holds the blocks of a sequence that was cancelled under it.
             working = busy or self.supervisor.engine.has_work
-            return not working and len(self.books.closed) == len(self.books.opened)
+            held = working or self.models.users
+            return not held and len(self.books.closed) == len(self.books.opened)
 
         await until(over)
         engine = self.supervisor.engine.status()

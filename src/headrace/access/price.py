@@ -44,6 +44,16 @@ class Price:
     long_from: int | None = None
     long_rates: Rates | None = None
 
+    @property
+    def highest(self) -> Rates:
+        """The most that each kind of token may cost, whatever the request."""
+        kinds = [self.rates, *filter(None, [self.long_rates])]
+        return Rates(
+            input=max(max(rates.input, rates.cached_input) for rates in kinds),
+            cached_input=max(rates.cached_input for rates in kinds),
+            output=max(rates.output for rates in kinds),
+        )
+
     def highest_cost(self, *, prompt: int, completion: int) -> int:
         """The most that a request of so many tokens, or fewer, may cost."""
         kinds = [self.rates, self.long_rates] if self.is_long(prompt) else [self.rates]

@@ -90,13 +90,18 @@ def add(
     ],
     licence: Annotated[str | None, typer.Option(help="Its licence, for the record.")] = None,
     sha256: Annotated[str | None, typer.Option(help="What the file must hash to.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="The name may stand for another source so far.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Give a source a name in the catalogue. Nothing is fetched."""
     from headrace.models.errors import CatalogueError
 
     with plainly(CatalogueError):
-        entry = _catalogue(settings).add(name, source, licence=licence, sha256=sha256)
+        entry = _catalogue(settings).add(
+            name, source, licence=licence, sha256=sha256, replace=replace
+        )
     print_record(_about(entry), as_json=as_json)
 
 
@@ -108,6 +113,29 @@ def remove(settings: Settings, name: Name) -> None:
 
     with plainly(CatalogueError):
         _catalogue(settings).remove(name)
+
+
+@app.command()
+@with_settings("models_dir", "data_dir", "database_url", "config")
+def prune(settings: Settings, as_json: JsonFlag = False) -> None:
+    """Delete versions that are no model's default and that no tenant is pinned to."""
+    from headrace.access.pins import list_pins
+    from headrace.cli.books import open_database
+    from headrace.models.errors import CatalogueError
+
+    catalogue = _catalogue(settings)
+    with open_database(settings) as database, database.transaction() as connection:
+        pins = list_pins(connection)
+    with plainly(CatalogueError):
+        gone = [
+            version
+            for name in catalogue.names()
+            for version in catalogue.prune(name, [p.version for p in pins if p.model == name])
+        ]
+    rows = [{"name": v.name, "version": v.version, "size": v.size} for v in gone]
+    if not as_json:
+        rows = [row | {"size": size(float(str(row["size"])))} for row in rows]
+    print_rows(rows, as_json=as_json)
 
 
 def _catalogue(settings: Settings) -> Catalogue:

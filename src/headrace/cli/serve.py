@@ -51,26 +51,51 @@ def serve(settings: Settings) -> None:
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
     ):
-        uvloop.run(run(settings, specs(settings), listener))
+        uvloop.run(run(settings, Served.fetched(settings), listener))
 
 
-def specs(settings: Settings) -> list[ModelSpec]:
-    """All that is to be served, fetched if need be. Raises SettingsError for two models of one
-    name."""
-    from headrace.hosting.spec import spec_of
-    from headrace.models.catalogue import Catalogue
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What is to be served, fetched. texts: by a model's name, what the settings call it."""
 
-    catalogue = Catalogue(settings.models_dir)
-    found: dict[str, ModelSpec] = {}
-    for text in settings.served:
-        model = settings.of_model(text)
-        version = fetch(catalogue, text)
-        draft = fetch(catalogue, model.draft_model) if model.draft_model else None
-        if version.name in found:
-            raise SettingsError(f"model names two that are called {version.name}")
-        tier = catalogue.get(text).tier
-        found[version.name] = spec_of(settings, model, version, draft, tier)
-    return list(found.values())
+    settings: Settings
+    specs: list[ModelSpec]
+    texts: dict[str, str]
+
+    @classmethod
+    def fetched(cls, settings: Settings) -> Served:
+        """Raises SettingsError for two models of one name, and CatalogueError."""
+        from headrace.hosting.spec import spec_of
+        from headrace.models.catalogue import Catalogue
+
+        catalogue = Catalogue(settings.models_dir)
+        specs, texts = [], {}
+        for text in settings.served:
+            model = settings.of_model(text)
+            version = fetch(catalogue, text)
+            draft = fetch(catalogue, model.draft_model) if model.draft_model else None
+            if version.name in texts:
+                raise SettingsError(f"two of the models to serve are called {version.name}")
+            texts[version.name] = text
+            specs.append(spec_of(settings, model, version, draft, catalogue.get(text).tier))
+        return cls(settings, specs, texts)
+
+    def pinned(self, name: str, version: str) -> ModelSpec | None:
+        """How an installed version is served that is not the current one."""
+        from headrace.hosting.spec import spec_of
+        from headrace.models.catalogue import Catalogue
+
+        text = self.texts.get(name)
+        if text is None or any(spec.label == f"{name}@{version}" for spec in self.specs):
+            return None
+        catalogue = Catalogue(self.settings.models_dir)
+        model = self.settings.of_model(text)
+        for found in catalogue.versions(text):
+            if found.version == version and found.is_whole():
+                draft = catalogue.installed(model.draft_model) if model.draft_model else None
+                tier = catalogue.get(text).tier
+                return spec_of(self.settings, model, found, draft, tier, current=False)
+        return None
 
 
 def fetch(catalogue: Catalogue, model: str) -> ModelVersion:
@@ -84,7 +109,7 @@ def fetch(catalogue: Catalogue, model: str) -> ModelVersion:
         return catalogue.pull(model, progress)
 
 
-async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socket) -> None:
+async def run(settings: Settings, served: Served, listener: socket.socket) -> None:
     """Everything between the listening socket and the engines, until a signal ends it.
 
     The engines' processes load their models while this one opens books and tokenizers.
@@ -101,6 +126,7 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
     from headrace.edge.services import Services
     from headrace.hosting.models import HostedModels
     from headrace.hosting.opened import OpenedModel
+    from headrace.hosting.pins import Pins, pinned_specs, read_pins
     from headrace.hosting.running import RunningModel, Workshop
     from headrace.ledger.ledger import Ledger
     from headrace.ledger.spending import Spending
@@ -112,18 +138,27 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
         aside = Aside()
         cleanup.callback(aside.close)
         workshop = Workshop(aside, published_texts(settings.published_prefixes))
-        memory = None if settings.memory is None else int(settings.memory)
+        opening = asyncio.ensure_future(asyncio.to_thread(Books.open, settings))
+        memory, specs = None, served.specs
+        if settings.memory is not None:  # what tenants are pinned to has its part of it
+            memory = int(settings.memory)
+            pinned = await (await opening).database.run(read_pins)
+            specs = [*specs, *await asyncio.to_thread(pinned_specs, pinned, served.pinned)]
         models = HostedModels(
             specs, OpenedModel.of, lambda spec, opened: RunningModel(spec, opened, workshop), memory
         )
         cleanup.push_async_callback(models.stop, grace=1.0)
-        books, _ = await asyncio.gather(asyncio.to_thread(Books.open, settings), models.open())
+        books, _ = await asyncio.gather(opening, models.open())
         cleanup.callback(books.database.close)
         ledger = Ledger(books.database, books.edge)
         await ledger.start()
         cleanup.push_async_callback(ledger.stop)
         changes = Changes(books.database)
         keys = Authenticator(books.database, books.pepper, changes)
+        pins = Pins(books.database, models, served.pinned)
+        await pins.start()
+        cleanup.push_async_callback(pins.stop)
+        changes.subscribe(pins.changed)
         await changes.start()
         cleanup.push_async_callback(changes.stop)
         tally = QuotaTally()
@@ -133,7 +168,7 @@ async def run(settings: Settings, specs: list[ModelSpec], listener: socket.socke
         prices = PriceList(books.database)
         changes.subscribe(prices.forget)
         services = Services(
-            router=ModelRouter(models),
+            router=ModelRouter(models, prices),
             models=models,
             keys=keys,
             quotas=Quotas(store, Spending(books.database), tally),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.access.principal import Principal
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
+from headrace.api.openai.route import MaxPrice, RouteLimits
 from headrace.edge.plan import Plan, Planner
-from headrace.routing.needs import Needs
+from headrace.routing.needs import Needs, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +24,13 @@ class Chat:
         return parse_chat_request(body, max_choices=self.max_choices)
 
     def needs(self, request: ChatRequest) -> Needs:
-        return Needs(tools=request.calls is not None)
+        effort = request.reasoning_effort not in (None, "none")
+        return Needs(
+            tools=request.calls is not None,
+            reasoning=effort or request.thinking_budget is not None,
+            tokens=request.token_limit or 0,
+            wishes=_wishes(request.route),
+        )
 
     async def plan(
         self, planner: Planner, request: ChatRequest, id: UUID, principal: Principal
@@ -40,9 +48,26 @@ class Completion:
         return parse_completion_request(body, max_choices=self.max_choices)
 
     def needs(self, request: CompletionRequest) -> Needs:
-        return Needs()
+        return Needs(tokens=request.max_tokens or 0, wishes=_wishes(request.route))
 
     async def plan(
         self, planner: Planner, request: CompletionRequest, id: UUID, principal: Principal
     ) -> Plan:
         return await planner.completion(request, id, principal)
+
+
+def _wishes(limits: RouteLimits | None) -> Wishes:
+    if limits is None:
+        return Wishes()
+    price = limits.max_price or MaxPrice()
+    return Wishes(
+        max_input_price=_nano(price.input),
+        max_output_price=_nano(price.output),
+        capabilities=frozenset(limits.capabilities),
+        context_length=limits.context_length or 0,
+    )
+
+
+def _nano(amount: float | None) -> int | None:
+    """Nano-units a token, rounded down: of an amount for a million tokens."""
+    return None if amount is None else math.floor(round(amount * 1000, 6))

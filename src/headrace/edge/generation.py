@@ -94,7 +94,7 @@ class GenerationEndpoint(Generic[R]):
                 return
             request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
             needs = self._dialect.needs(request)
-            route = await services.router.route(request.model, principal, needs)
+            route = await services.router.route(request.model, principal, needs, deadline)
             exchange.headers["x-headrace-route"] = route.why
             id, deployment = uuid7(), held.enter_context(route.use)
             exchange.model = deployment.model.name

@@ -183,8 +183,9 @@ class Models(Protocol):
         """Nothing new is admitted any more."""
         ...
 
-    async def use(self, model: ServedModel) -> Use:
-        """Wait until it is in memory, and keep it there. Raises Refused."""
+    async def use(self, model: ServedModel, deadline: float | None = None) -> Use:
+        """Wait until it is in memory, no longer than to the deadline (unix seconds), and keep it
+        there. Raises Refused."""
         ...
 
     def status(self) -> Sequence[ModelStatus]:
@@ -218,9 +219,11 @@ class Route:
 class Router(Protocol):
     """Finds the model that a request means."""
 
-    async def route(self, name: str, principal: Principal, needs: Needs) -> Route:
+    async def route(
+        self, name: str, principal: Principal, needs: Needs, deadline: float | None
+    ) -> Route:
         """Raises ApiError where there is none, or none that this principal may use, and Refused
-        where it can't be had now."""
+        where it can't be had now, or not before the deadline (unix seconds)."""
         ...
 
     def find(self, name: str, principal: Principal) -> ServedModel:

@@ -56,15 +56,13 @@ class HostedModels:
         self._make_engine = make_engine
         self._memory = memory
         self._patience = patience
-        self._hosted = {
-            (spec.version.name, spec.version.version): HostedModel(spec, open_files, make_engine)
-            for spec in specs
-        }
+        self._hosted = {_key(spec): HostedModel(spec, open_files, make_engine) for spec in specs}
         self.menu: Menu[ServedModel] = Menu(())
+        self._first_loads: list[asyncio.Task[None]] = []
         self._room = asyncio.Lock()
         self.draining = False
         self._idle_timers: dict[HostedModel, asyncio.TimerHandle] = {}
-        self._unloads: set[asyncio.Task[None]] = set()
+        self._unloads: dict[asyncio.Task[None], HostedModel] = {}
 
     async def open(self) -> None:
         """Read what all models are and begin to load those for the start. Raises what opening
@@ -74,7 +72,7 @@ class HostedModels:
             await self._plan(hosted, self._memory)
         for each in hosted:
             if each.spec.load == "start":
-                each.load()
+                self._first_loads.append(each.load())
         await asyncio.gather(*(each.size() for each in hosted))
         for each in hosted:
             if each.spec.load == "demand":
@@ -84,14 +82,13 @@ class HostedModels:
     async def started(self) -> None:
         """Wait until all that are loaded at the start are ready. Raises what kept one from
         it."""
-        loads = [each.load() for each in self._hosted.values() if each.state == "loading"]
-        await asyncio.gather(*loads)
+        await asyncio.gather(*self._first_loads)
         for each in self._hosted.values():
             self._watch_idle(each)
 
-    async def use(self, model: ServedModel) -> Use:
+    async def use(self, model: ServedModel, deadline: float | None = None) -> Use:
         """Raises Overloaded where too many wait for it, and Unavailable where it is closed or
-        can't be loaded."""
+        can't be loaded in time. deadline: unix seconds."""
         hosted = self._hosted[model.name, model.version]
         while True:
             if self.draining or hosted.closed:
@@ -99,10 +96,24 @@ class HostedModels:
             if hosted.deployment is not None:
                 deployment = hosted.hold()
                 break
-            await self._wait_for(hosted)
+            await self._wait_for(hosted, deadline)
         if timer := self._idle_timers.pop(hosted, None):
             timer.cancel()
         return Use(deployment, lambda: self._give_back(hosted))
+
+    async def keep(self, specs: Iterable[ModelSpec]) -> None:
+        """Have these versions, beside the current ones, and no others: new ones are there to be
+        loaded, those that are left out are unloaded when what runs has finished. One that can't
+        be opened is left out, and the log says why."""
+        wanted = {_key(spec): spec for spec in specs}
+        for key, hosted in list(self._hosted.items()):
+            if not hosted.spec.current and key not in wanted:
+                del self._hosted[key]
+                self._let_go(hosted)
+        for key, spec in wanted.items():
+            if key not in self._hosted:
+                await self._add(spec)
+        self._write_menu()
 
     def status(self) -> Sequence[ModelStatus]:
         return [hosted.status() for hosted in self._hosted.values()]
@@ -143,8 +154,8 @@ class HostedModels:
         self.drain()
         for timer in self._idle_timers.values():
             timer.cancel()
-        await asyncio.gather(*(hosted.unload(grace) for hosted in self._hosted.values()))
-        await asyncio.gather(*self._unloads, return_exceptions=True)
+        everything = {*self._hosted.values(), *self._unloads.values()}
+        await asyncio.gather(*(hosted.unload(grace) for hosted in everything))
 
     async def _plan(self, hosted: Sequence[HostedModel], limit: int) -> None:
         """Give each its part of the budget: all of it where there is one model."""
@@ -155,6 +166,20 @@ class HostedModels:
             parts |= plan(limit, claims)
         for each in hosted:
             each.spec = _within(each.spec, parts[each.spec.label])
+
+    async def _add(self, spec: ModelSpec) -> None:
+        """It may have as much memory as the current version."""
+        current = next((one for one in self._hosted.values() if _is_current(one, spec)), None)
+        if current is not None and current.spec.config.memory is not None:
+            spec = _within(spec, current.spec.config.memory)
+        hosted = HostedModel(spec, self._open_files, self._make_engine)
+        try:
+            await hosted.size()
+        except (OSError, ValueError) as error:
+            log.error("model_not_kept", model=spec.label, reason=str(error))
+            return
+        hosted.forget_files()
+        self._hosted[_key(spec)] = hosted
 
     def _write_menu(self) -> None:
         self.menu = Menu(hosted.served for hosted in self._hosted.values())
@@ -167,20 +192,21 @@ class HostedModels:
                 return hosted
         raise UnknownModel(f"no model called {name[:200]!r} is served")
 
-    async def _wait_for(self, hosted: HostedModel) -> None:
+    async def _wait_for(self, hosted: HostedModel, deadline: float | None = None) -> None:
         """Until it was loaded; it may be gone again. Raises Refused."""
         if hosted.waiting >= hosted.spec.max_queue:
             raise Overloaded(
                 "queue_full",
-                f"{hosted.waiting} requests wait for {hosted.spec.label} to be loaded",
+                f"{hosted.waiting} requests wait for {hosted.spec.version.name} to be loaded",
                 _jittered(1.0),
             )
         hosted.waiting += 1
+        left = self._patience if deadline is None else deadline - time.time()
         try:
-            async with asyncio.timeout(self._patience):
+            async with asyncio.timeout(min(self._patience, left)):
                 await self._load(hosted)
         except TimeoutError:
-            message = f"{hosted.spec.label} was not loaded within {self._patience:g} s"
+            message = f"{hosted.spec.version.name} was not loaded in time"
             raise Unavailable("loading", message, _jittered(1.0)) from None
         finally:
             hosted.waiting -= 1
@@ -204,7 +230,8 @@ class HostedModels:
         """Raises Unavailable, with nothing unloaded, where there is none to be had."""
         if self._memory is None:
             return
-        present = [each for each in self._hosted.values() if each.state != "unloaded"]
+        everything = {*self._hosted.values(), *self._unloads.values()}
+        present = [each for each in everything if each.state != "unloaded"]
         excess = hosted.memory + sum(each.memory for each in present) - self._memory
         going: list[HostedModel] = []
         for each in sorted(present, key=lambda each: each.last_used):
@@ -234,9 +261,21 @@ class HostedModels:
     def _unload_idle(self, hosted: HostedModel) -> None:
         self._idle_timers.pop(hosted, None)
         if hosted.idle:
-            task = asyncio.create_task(hosted.unload(UNLOAD_GRACE))
-            self._unloads.add(task)
-            task.add_done_callback(self._unloads.discard)
+            self._let_go(hosted)
+
+    def _let_go(self, hosted: HostedModel) -> None:
+        """Unload it beside everything else."""
+        task = asyncio.create_task(hosted.unload(UNLOAD_GRACE))
+        self._unloads[task] = hosted
+        task.add_done_callback(self._unloads.pop)
+
+
+def _key(spec: ModelSpec) -> tuple[str, str]:
+    return spec.version.name, spec.version.version
+
+
+def _is_current(hosted: HostedModel, spec: ModelSpec) -> bool:
+    return hosted.spec.current and hosted.spec.version.name == spec.version.name
 
 
 def _within(spec: ModelSpec, memory: int) -> ModelSpec:

@@ -17,6 +17,7 @@ import hashlib
 import re
 import shutil
 import time
+from collections.abc import Collection
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
@@ -146,14 +147,21 @@ class Catalogue:
         raise CatalogueError(f"no model is called {model!r}; {hint}")
 
     def add(
-        self, name: str, source: str, *, licence: str | None = None, sha256: str | None = None
+        self,
+        name: str,
+        source: str,
+        *,
+        licence: str | None = None,
+        sha256: str | None = None,
+        replace: bool = False,
     ) -> ModelEntry:
-        """Give a source a name, for good. Nothing is fetched."""
+        """Give a source a name. Nothing is fetched. replace: the name may stand for another source
+        so far, whose installed versions stay until they are pruned."""
         if not _NAME.fullmatch(name):
             raise CatalogueError(f"{name!r} cannot be a name: letters, digits, '.', '_' and '-'")
         if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", sha256):
             raise CatalogueError("a SHA-256 has 64 hexadecimal digits")
-        if name in BUILT_IN or self._added(name):
+        if name in BUILT_IN or (self._added(name) and not replace):
             raise CatalogueError(f"there is a model called {name!r} already")
         text = str(parse_source(source))
         entry = ModelEntry(name=name, source=text, licence=licence, sha256=sha256)
@@ -169,6 +177,22 @@ class Catalogue:
             for manifest in self._folder(entry.name).glob(f"*/{MANIFEST}"):
                 manifest.unlink()  # first, so that no version outlives part of its files
             shutil.rmtree(self._folder(entry.name), ignore_errors=True)
+
+    def prune(self, name: str, keep: Collection[str]) -> list[ModelVersion]:
+        """Delete the versions of a model that are neither its default nor in `keep`; those that
+        went. None goes while the default is not installed. A local source's file stays."""
+        entry = self.get(name)
+        with self._locked(entry.name, _silent):
+            default = self._default(entry)
+            if default is None:
+                return []
+            spared = {*keep, default.version}
+            going = [v for v in self._versions(entry.name) if v.version not in spared]
+            for version in going:
+                folder = self._folder_of(version)
+                (folder / MANIFEST).unlink()
+                shutil.rmtree(folder, ignore_errors=True)
+        return going
 
     def versions(self, model: str) -> list[ModelVersion]:
         """All that are installed, the oldest first, whole or not."""

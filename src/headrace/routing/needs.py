@@ -18,6 +18,10 @@ class Wishes:
     capabilities: frozenset[Capability] = frozenset()
     context_length: int = 0
 
+    @property
+    def priced(self) -> bool:
+        return self.max_input_price is not None or self.max_output_price is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:

@@ -15,6 +15,7 @@ from msgspec import Meta
 
 from headrace.api.body import BodyError, FieldReader, T, split_fields
 from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
+from headrace.api.openai.route import RouteLimits
 from headrace.api.openai.service_tier import ServiceTier
 
 MAX_STOPS = 4
@@ -87,6 +88,7 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
     user: str | None = None
     safety_identifier: Text64 | None = None
     prompt_cache_key: str | None = None
+    route: RouteLimits | None = None
     metadata: Annotated[
         dict[Text64, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
     ] = {}

@@ -26,6 +26,7 @@ from headrace.access.price import Price
 from headrace.access.principal import Principal, Scope
 from headrace.access.tenant import Tenant
 from headrace.dispatch.dispatcher import Dispatcher
+from headrace.dispatch.errors import Unavailable
 from headrace.dispatch.policy import usual_policies
 from headrace.edge.admin.office import Office
 from headrace.edge.app import create_app
@@ -343,12 +344,14 @@ class Book:
 
 
 class InMemory:
-    """`hosting.models.HostedModels` whose models are always there."""
+    """`hosting.models.HostedModels` whose models are there until they are unloaded by hand."""
 
     def __init__(self, *deployments: Deployment) -> None:
         self._deployments: list[Deployment] = []
         self.draining = False
         self.users = 0
+        self.unloaded: set[str] = set()
+        self.closed: set[str] = set()
         self.add(*deployments)
 
     def add(self, *deployments: Deployment) -> None:
@@ -356,23 +359,45 @@ class InMemory:
         self.menu = Menu(deployment.model for deployment in self._deployments)
 
     async def use(self, model: ServedModel, deadline: float | None = None) -> Use:
+        if model.name in self.closed:
+            raise Unavailable("draining", f"{model.name} takes no requests", 1.0)
+        self.unloaded.discard(model.name)
         self.users += 1
         return Use(next(d for d in self._deployments if d.model == model), self._give_back)
 
     def status(self) -> list[ModelStatus]:
-        return [
-            ModelStatus(
-                model=deployment.model,
-                state="ready",
-                load="start",
-                closed=False,
-                memory=1 << 30,
-                error=None,
-                users=self.users,
-                deployment=deployment,
-            )
-            for deployment in self._deployments
-        ]
+        return [self._status(deployment) for deployment in self._deployments]
+
+    async def load(self, name: str) -> ModelStatus:
+        deployment = self._of(name)
+        self.closed.discard(deployment.model.name)
+        self.unloaded.discard(deployment.model.name)
+        return self._status(deployment)
+
+    async def unload(self, name: str, grace: float = 30.0) -> ModelStatus:
+        deployment = self._of(name)
+        self.unloaded.add(deployment.model.name)
+        return self._status(deployment)
+
+    async def close(self, name: str, grace: float = 30.0) -> ModelStatus:
+        self.closed.add(self._of(name).model.name)
+        return await self.unload(name, grace)
+
+    def _of(self, name: str) -> Deployment:
+        return next(d for d in self._deployments if d.model.name == name.partition("@")[0])
+
+    def _status(self, deployment: Deployment) -> ModelStatus:
+        name = deployment.model.name
+        return ModelStatus(
+            model=deployment.model,
+            state="unloaded" if name in self.unloaded else "ready",
+            load="start",
+            closed=name in self.closed,
+            memory=1 << 30,
+            error=None,
+            users=self.users,
+            deployment=None if name in self.unloaded else deployment,
+        )
 
     def _give_back(self) -> None:
         self.users -= 1

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 import time
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +13,7 @@ import typer
 
 from headrace.cli.flags import with_settings
 from headrace.cli.output import CommandError
+from headrace.cli.remote import ApiKey, Url, connection, request
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -26,29 +25,15 @@ HELP = "/clear forgets the conversation, /exit (or Ctrl-D) leaves, Ctrl-C stops 
 @with_settings("config")
 def chat(
     settings: Settings,
-    url: Annotated[
-        str | None, typer.Option(help="The service (default: this machine, at the port set).")
-    ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(
-            help="API key (default: the bootstrap key that is set).",
-            envvar="HEADRACE_API_KEY",
-            show_envvar=True,
-        ),
-    ] = None,
+    url: Url = None,
+    key: ApiKey = None,
     model: Annotated[str | None, typer.Option(help="Model (default: the first served).")] = None,
     system: Annotated[str | None, typer.Option(help="System message.")] = None,
     temperature: Annotated[float | None, typer.Option(min=0, max=2, help="Temperature.")] = None,
     max_tokens: Annotated[int | None, typer.Option(min=1, help="Longest answer.")] = None,
 ) -> None:
     """Chat with the running service, streaming. A message on standard input gets one answer."""
-    import httpx
-
-    timeout = httpx.Timeout(10, read=600)
-    service = _checked(url) if url else base_url(settings)
-    headers = _headers(settings, key)
-    with httpx.Client(base_url=service, headers=headers, timeout=timeout) as client:
+    with connection(settings, url, key) as client:
         sampling = {"temperature": temperature, "max_tokens": max_tokens}
         conversation = Conversation(
             client,
@@ -124,7 +109,7 @@ class Conversation:
         }
         start = time.monotonic()
         self.timing = Timing()
-        with _request(self.client, "POST", "/v1/chat/completions", body | self.sampling) as reply:
+        with request(self.client, "POST", "/v1/chat/completions", body | self.sampling) as reply:
             for event in _events(reply):
                 self.timing.total = time.monotonic() - start
                 if usage := event.get("usage"):
@@ -179,64 +164,13 @@ def _answer(conversation: Conversation, message: str) -> None:
     typer.secho(f"[{stopped}{conversation.timing}]", dim=True, err=True)
 
 
-def base_url(settings: Settings) -> str:
-    """Where a service with these settings is reached from this machine."""
-    everywhere = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104
-    host = everywhere.get(settings.host, settings.host)
-    return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
-
-
-def _checked(url: str) -> str:
-    if not re.match(r"https?://[\w.:\[\]-]+", url):
-        raise CommandError(f"{url!r} is not a URL like http://127.0.0.1:8080")
-    return url.rstrip("/").removesuffix("/v1")
-
-
-def _headers(settings: Settings, key: str | None) -> dict[str, str]:
-    if key is None and settings.bootstrap_key is not None:
-        key = settings.bootstrap_key.get_secret_value()
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
 def _first_model(client: httpx.Client) -> str:
-    with _request(client, "GET", "/v1/models", None) as reply:
+    with request(client, "GET", "/v1/models", None) as reply:
         reply.read()
         models = reply.json()["data"]
     if not models:
         raise CommandError(f"the service at {client.base_url} serves no model")
     return str(models[0]["id"])
-
-
-@contextmanager
-def _request(
-    client: httpx.Client, method: str, path: str, body: dict[str, Any] | None
-) -> Iterator[httpx.Response]:
-    """A good response, its body still to be read. Raises CommandError for any other."""
-    import httpx
-
-    try:
-        with client.stream(method, path, json=body) as reply:
-            if reply.is_error:
-                reply.read()
-                raise CommandError(_refusal(reply))
-            yield reply
-    except httpx.ConnectError:
-        raise CommandError(
-            f"no service answers at {client.base_url}; `headrace serve` starts one"
-        ) from None
-    except httpx.TransportError as error:
-        raise CommandError(f"the connection to {client.base_url} failed: {error}") from None
-
-
-def _refusal(reply: httpx.Response) -> str:
-    """The service's reason, in its own words where it gave any."""
-    if reply.status_code == 401:
-        return "the key was refused; give one by --key or HEADRACE_API_KEY"
-    try:
-        reason = reply.json()["error"]["message"]
-    except (ValueError, KeyError, TypeError):
-        reason = reply.reason_phrase or "no reason given"
-    return f"the service refused ({reply.status_code}): {reason}"
 
 
 def _events(reply: httpx.Response) -> Iterator[dict[str, Any]]:

@@ -343,7 +343,7 @@ def _occupied(settings: Settings, where: str, fault: OSError) -> Finding:
     """A port that cannot be had: ours already, or a fault."""
     import httpx
 
-    from headrace.cli.chat import base_url
+    from headrace.cli.remote import base_url
 
     try:
         with httpx.Client(base_url=base_url(settings), timeout=5) as client:

@@ -15,6 +15,8 @@ from headrace.cli import (
     chat,
     config,
     doctor,
+    drain,
+    hosted,
     keys,
     migrate,
     models,
@@ -37,6 +39,9 @@ app = typer.Typer(
 )
 app.command()(serve.serve)
 app.command()(chat.chat)
+app.command()(drain.drain)
+for of_service in (hosted.ps, hosted.load, hosted.unload):
+    models.app.command()(of_service)
 app.add_typer(models.app, name="models")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(keys.app, name="keys")

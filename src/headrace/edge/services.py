@@ -192,6 +192,19 @@ class Models(Protocol):
         """Of each, the default first."""
         ...
 
+    async def load(self, name: str) -> ModelStatus:
+        """Have it in memory and open. name: NAME or NAME@VERSION of one there is. Raises
+        Refused."""
+        ...
+
+    async def unload(self, name: str, grace: float = ...) -> ModelStatus:
+        """Free its memory, when what runs has finished or `grace` seconds are over."""
+        ...
+
+    async def close(self, name: str, grace: float = ...) -> ModelStatus:
+        """Take no request for it until it is loaded by hand, and unload it."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Use:

@@ -75,3 +75,17 @@ async def test_drained_it_finishes_what_is_inside_and_lets_nothing_in(hq: Headqu
     await hq.ask("DELETE", "/drain")
     assert (await world.chat(model=MODEL, max_tokens=1)).status_code == 200
     assert (await world.http.get("/readyz")).status_code == 200
+
+
+async def test_models_come_and_go(hq: Headquarters) -> None:
+    (listed,) = (await hq.ask("GET", "/models"))["data"]
+    assert (listed["name"], listed["state"], listed["closed"]) == (MODEL, "ready", False)
+    unloaded = await hq.ask("POST", f"/models/{MODEL}/unload", grace_seconds=1)
+    assert (unloaded["state"], unloaded["closed"]) == ("unloaded", False)
+    assert (await hq.ask("POST", f"/models/{MODEL}@v1/load"))["state"] == "ready"
+    closed = await hq.ask("POST", f"/models/{MODEL}/unload", close=True)
+    assert (closed["state"], closed["closed"]) == ("unloaded", True)
+    assert (await hq.ask("POST", f"/models/{MODEL}/load"))["closed"] is False
+    for name in ("nope", "tiny@v2"):
+        error = (await hq.ask("POST", f"/models/{name}/load", 404))["error"]
+        assert error["code"] == "not_found"

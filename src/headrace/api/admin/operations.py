@@ -10,6 +10,7 @@ import msgspec
 from headrace.api.admin.aliases import AliasBody, AliasList, AliasView, OwnerQuery
 from headrace.api.admin.audit import AuditPage, AuditQuery
 from headrace.api.admin.keys import KeyBody, KeyPage, KeysQuery, KeyView, Rotation, ShownKey
+from headrace.api.admin.models import HostedModelList, ModelView, Unload
 from headrace.api.admin.pages import PageQuery
 from headrace.api.admin.pins import PinBody, PinList, PinQuery, PinView
 from headrace.api.admin.prices import PriceBody, PriceList, PricesQuery, PriceView
@@ -119,6 +120,19 @@ OPERATIONS: Sequence[Operation] = (
         PriceView,
         body=PriceBody,
         status=201,
+    ),
+    _operation("listHostedModels", "GET", "/models", "In memory or not", HostedModelList),
+    _operation(
+        "loadModel", "POST", "/models/{name}/load", "Have it in memory", ModelView, 404, 529
+    ),
+    _operation(
+        "unloadModel",
+        "POST",
+        "/models/{name}/unload",
+        "Free its memory, when what runs has finished",
+        ModelView,
+        404,
+        body=Unload,
     ),
     _operation("listAudit", "GET", "/audit", "Who changed what", AuditPage, query=AuditQuery),
     _operation("sumUsage", "GET", "/usage", "What was used", UsageList, query=UsageQuery),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +15,7 @@ from headrace.api.openai.operations import HEADERS
 from headrace.api.openapi import make_document
 from headrace.edge.admin.endpoint import Act, AdminEndpoint, Ask, Method
 from headrace.edge.admin.keys import Keys
+from headrace.edge.admin.models import HostedModels
 from headrace.edge.admin.names import Aliases, Pins
 from headrace.edge.admin.office import Office
 from headrace.edge.admin.prices import Prices
@@ -24,15 +26,15 @@ from headrace.edge.services import Services
 
 
 def admin_routes(services: Services, office: Office) -> list[Route]:
-    """One for each path, so that a wrong method is told all the right ones. A name at the end of
-    a path may have slashes in it, so longer paths come first."""
+    """One for each path, so that a wrong method is told all the right ones. Names may have slashes
+    in them, so longer paths come first."""
     acts = _acts(services, office)
     methods: defaultdict[str, dict[str, Method]] = defaultdict(dict)
     for operation in OPERATIONS:
         methods[operation.path][operation.method] = Method(operation, acts[operation.id])
     return [
         Route(
-            path.removesuffix("}") + ":path}" if path.endswith("}") else path,
+            re.sub(r"{(\w+)}", r"{\1:path}", path),
             AdminEndpoint(services.keys, methods[path]),
             methods=list(methods[path]),
         )
@@ -47,7 +49,8 @@ def admin_document() -> dict[str, Any]:
 def _acts(services: Services, office: Office) -> Mapping[str, Act]:
     tenants, keys, records = Tenants(office), Keys(office), Records(office)
     aliases, pins, prices = Aliases(office), Pins(office), Prices(office)
-    service, document = Service(services), admin_document()
+    models, service = HostedModels(services.models), Service(services)
+    document = admin_document()
 
     async def show_document(ask: Ask) -> object:
         return document
@@ -70,6 +73,9 @@ def _acts(services: Services, office: Office) -> Mapping[str, Act]:
         "removePin": pins.remove,
         "listPrices": prices.list,
         "setPrice": prices.set,
+        "listHostedModels": models.list,
+        "loadModel": models.load,
+        "unloadModel": models.unload,
         "listAudit": records.audit,
         "sumUsage": records.usage,
         "showService": service.show,

@@ -61,11 +61,11 @@ class Headquarters:
 
 
 @asynccontextmanager
-async def headquarters_of(db: Database) -> AsyncIterator[Headquarters]:
+async def headquarters_of(db: Database, pepper: bytes = PEPPER) -> AsyncIterator[Headquarters]:
     changes = Changes(db)
-    keys = Authenticator(db, PEPPER, changes)
+    keys = Authenticator(db, pepper, changes)
     await changes.start()
-    office = Office(db, changes, PEPPER)
+    office = Office(db, changes, pepper)
     async with World(keys=keys, office=office) as world:
         found = Headquarters(world, changes)
         yield found

@@ -8,6 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+OVERLOAD_IS_NO_FAULT = """
+[checks]
+not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", 529]
+"""
+"""A deadline of a millisecond is refused so."""
+
 CHECKS = (
     "not_a_server_error",
     "status_code_conformance",
@@ -31,6 +37,7 @@ async def hold_to(
 
     folder: for schemathesis's files. more: options of its command.
     """
+    (folder / "schemathesis.toml").write_text(OVERLOAD_IS_NO_FAULT)
     path = folder / "openapi.json"
     path.write_text(json.dumps(document))
     process = await asyncio.create_subprocess_exec(

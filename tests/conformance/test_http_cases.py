@@ -7,8 +7,10 @@ Everything behind the edge is real but the model's forward pass, which says what
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,6 +19,7 @@ import openai
 import pytest
 
 from headrace.api import sse
+from headrace.edge.server import Server, bind
 from tests.edge.fakes import (
     AUTH,
     BOS,
@@ -30,6 +33,7 @@ from tests.edge.fakes import (
     joined,
     reasons,
     text_of,
+    until,
 )
 
 HI = [{"role": "user", "content": "Say ok."}]
@@ -326,6 +330,33 @@ async def test_rq_06_large_bodies() -> None:
                 f"{url}/v1/completions", json={"model": MODEL, "prompt": "a", "max_tokens": 1}
             )
             assert again.status_code == 200
+
+
+async def test_rq_07_a_huge_header_is_cut_off() -> None:
+    async with World() as world:
+        server = Server(world.app, on_stop=world.dispatcher.drain)
+        listener = bind("127.0.0.1", 0)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        await until(lambda: server.started)
+        port = listener.getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST /v1/completions HTTP/1.1\r\nhost: edge\r\nx-pad: ")
+        tracemalloc.start()
+        with contextlib.suppress(ConnectionError):
+            for _ in range(160):
+                writer.write(b"a" * 65536)
+                await writer.drain()
+        with contextlib.suppress(ConnectionError):
+            answer = await reader.read()  # until the connection is closed
+            assert answer.startswith(b"HTTP/1.1 431 ")
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert most < 4 << 20, "the header was kept"
+        writer.close()
+        async with httpx.AsyncClient(headers=AUTH) as http:
+            assert (await http.get(f"http://127.0.0.1:{port}/v1/models")).status_code == 200
+        server.stop()
+        await serving
 
 
 # Sampling

@@ -22,6 +22,12 @@ _REFERENCE = "#/components/schemas/{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    about: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """A JSON body. struct: as `FieldReader` reads it, or with `null_is_absent` False as msgspec
     does. extra: schemas of properties that are let through beside it."""
@@ -48,8 +54,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A method of a path, whose parameters are texts. query: a struct of its parameters. needs_key:
-    it is answered for keys alone."""
+    """A method of a path, whose parameters are texts. query: a struct of its parameters.
+    request_headers: those it heeds. needs_key: it is answered for keys alone."""
 
     id: str
     method: str
@@ -57,14 +63,9 @@ class Operation:
     about: str
     answers: Mapping[int, Answer]
     query: type[msgspec.Struct] | None = None
+    request_headers: Mapping[str, Header] = field(default_factory=dict)
     body: Body | None = None
     needs_key: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
-    about: str
-    schema: Schema
 
 
 def make_document(
@@ -120,7 +121,9 @@ class _Writer:
                 str(status): self._answer(answer) for status, answer in operation.answers.items()
             },
         }
-        if parameters := [*_in_path(operation.path), *_in_query(operation.query)]:
+        parameters = [*_in_path(operation.path), *_in_query(operation.query)]
+        parameters += _in_head(operation.request_headers)
+        if parameters:
             found["parameters"] = parameters
         if operation.body is not None:
             content = {JSON: {"schema": self._reference(operation.body.struct)}}
@@ -216,6 +219,12 @@ def _in_query(struct: type[msgspec.Struct] | None) -> Iterator[Schema]:
         if not known.required and known.default is not UNSET:
             schema["default"] = known.default
         yield {"name": known.name, "in": "query", "required": known.required, "schema": schema}
+
+
+def _in_head(headers: Mapping[str, Header]) -> Iterator[Schema]:
+    for name, header in headers.items():
+        told = {"description": header.about, "required": False, "schema": header.schema}
+        yield {"name": name, "in": "header", **told}
 
 
 def _json_text(schema: Schema) -> Schema:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from headrace.api.openai import rate_limits
 from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_completion import ChatCompletion, ChatCompletionChunk
 from headrace.api.openai.completions import CompletionRequest
@@ -15,10 +17,21 @@ from headrace.api.openai.parameters import UNSUPPORTED
 from headrace.api.openai.text_completion import TextCompletion, TextCompletionChunk
 from headrace.api.openapi import Answer, Body, Header, Operation, Schema
 
+
+def _rate_limit(name: str) -> Header:
+    """Limits of tenants and keys, as OpenAI tells them."""
+    if name.startswith("x-ratelimit-reset"):
+        return Header(about="Until it is whole again.", schema={"type": "string"})
+    return Header(about="Of the tightest limit.", schema={"type": "integer", "minimum": 0})
+
+
 ABOUT = """OpenAI's API. Besides what is listed, any request may be answered 404 (no such path), \
 405 (`allow` says what is), 431 (a head of more than 64 KiB) or 500 (a fault of ours)."""
 
+RATE_LIMITS = {name: _rate_limit(name) for name in rate_limits.HEADERS}
+
 HEADERS: Mapping[str, Header] = {
+    **RATE_LIMITS,
     "x-request-id": Header(
         about="The caller's own, if it is a decent one.", schema={"type": "string"}
     ),
@@ -26,8 +39,16 @@ HEADERS: Mapping[str, Header] = {
         about="The way from the name that was asked to the model's.", schema={"type": "string"}
     ),
     "www-authenticate": Header(about="Always Bearer.", schema={"const": "Bearer"}),
+    "x-should-retry": Header(about="Only false.", schema={"const": "false"}),
     "retry-after": Header(about="Seconds.", schema={"type": "integer", "minimum": 1}),
     "retry-after-ms": Header(about="Milliseconds.", schema={"type": "integer", "minimum": 1}),
+}
+
+DEADLINE: Mapping[str, Header] = {
+    "x-headrace-deadline-ms": Header(
+        about="Milliseconds for which the answer's first token is of use.",
+        schema={"type": "integer", "minimum": 1, "maximum": 10**9},
+    ),
 }
 
 ALWAYS = ("x-request-id",)
@@ -41,7 +62,7 @@ REFUSALS: Mapping[int, Answer] = {
         (404, "There is no such thing.", (), ()),
         (409, "It does not go with what there is.", (), ()),
         (413, "The body is too large.", (), ()),
-        (429, "A limit of the tenant's or the key's own.", (), AGAIN),
+        (429, "A limit of the tenant's or the key's own.", (), (*AGAIN, "x-should-retry")),
         (500, "The engine failed, or a fault of ours.", (), ()),
         (503, "Nobody is there to do it.", AGAIN, ()),
         (529, "There is too much work for all of us.", AGAIN, ()),
@@ -51,6 +72,13 @@ REFUSALS: Mapping[int, Answer] = {
 
 def refusals(*statuses: int) -> dict[int, Answer]:
     return {status: REFUSALS[status] for status in statuses}
+
+
+_REFUSED = refusals(400, 403, 404, 413, 429, 500, 503, 529)
+
+
+def _limited(answer: Answer) -> Answer:
+    return replace(answer, sometimes=(*answer.sometimes, *RATE_LIMITS))
 
 
 def _extra() -> dict[str, Schema]:
@@ -66,6 +94,7 @@ def _generate(id: str, path: str, about: str, request: Any, answer: Any, chunk: 
         method="POST",
         path=path,
         about=about,
+        request_headers=DEADLINE,
         body=Body(struct=request, extra=_extra()),
         answers={
             200: Answer(
@@ -74,8 +103,10 @@ def _generate(id: str, path: str, about: str, request: Any, answer: Any, chunk: 
                 events=(chunk, ErrorBody),
                 end="[DONE]",
                 headers=(*ALWAYS, "x-headrace-route"),
+                sometimes=tuple(RATE_LIMITS),
             ),
-            **refusals(400, 401, 403, 404, 413, 429, 500, 503, 529),
+            **{status: _limited(refusal) for status, refusal in _REFUSED.items()},
+            **refusals(401),
         },
     )
 

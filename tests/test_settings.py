@@ -204,3 +204,59 @@ def test_classes_are_a_table_or_json(clean: Path, monkeypatch: pytest.MonkeyPatc
 def test_classes_that_make_no_sense_are_refused(text: str) -> None:
     with pytest.raises(SettingsError, match="classes"):
         Settings(classes=text)
+
+
+def test_models_are_a_list_a_flag_given_again_or_names_apart_by_commas(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert Settings().served == ("smollm2-135m",)
+    (clean / "headrace.toml").write_text("model = ['a', 'b']\n[models.c]\n[models.a]\n")
+    assert Settings().served == ("a", "b", "c")
+    monkeypatch.setenv("HEADRACE_MODEL", "x, y")
+    assert Settings().served == ("x", "y", "c", "a")
+    assert Settings(model=["p", "q,r", "p"]).model == ("p", "q", "r")
+    source = "pypi:one==1,two==1"
+    assert Settings(model=[source, "z"]).model == (source, "z")
+
+
+def test_a_table_says_what_differs_for_one_model(clean: Path) -> None:
+    (clean / "headrace.toml").write_text(
+        "max_sequences = 8\ntarget_itl = 50\nspeculate = 'draft'\ndraft_model = 'd'\n"
+        "[models.b]\nload = 'demand'\nidle_unload = 60\ntier = 'large'\nkv_memory = '64MiB'\n"
+        "speculate = 'ngram'\ntarget_throughput = 400\n"
+    )
+    settings = Settings()
+    one, other = settings.of_model("a"), settings.of_model("b")
+    assert (one.load, one.idle_unload, one.tier, one.kv_memory) == ("start", None, None, None)
+    assert (one.speculate, one.draft_model, one.target_itl) == ("draft", "d", 50)
+    assert (other.load, other.idle_unload, other.tier) == ("demand", 60, "large")
+    assert other.kv_memory == 64 << 20
+    assert other.max_sequences == one.max_sequences == 8
+    assert (other.speculate, other.draft_model) == ("ngram", None)
+    assert (other.target_itl, other.target_throughput) == (None, 400)
+
+
+@pytest.mark.parametrize(
+    ("table", "fault"),
+    [
+        ("load = 'never'", "models.a.load: input should be 'start' or 'demand'"),
+        ("tier = 'huge'", "models.a.tier: input should be 'small', 'medium' or 'large'"),
+        ("idle_unload = 0", "models.a.idle_unload: input should be greater than 0"),
+        ("max_sequence = 3", "models.a.max_sequence: unknown setting; did you mean"),
+        ("port = 3", "models.a.port: unknown setting"),
+        ("max_step_tokens = 3", "max_step_tokens (3) must be at least max_sequences (64)"),
+        ("speculate = 'draft'", "speculate is draft, which needs a draft_model"),
+    ],
+)
+def test_what_is_wrong_in_a_table_is_named(clean: Path, table: str, fault: str) -> None:
+    (clean / "headrace.toml").write_text(f"[models.a]\n{table}\n")
+    with pytest.raises(SettingsError) as error:
+        Settings()
+    assert str(error.value).startswith("headrace.toml: models.a")
+    assert fault in str(error.value)
+
+
+def test_tables_of_models_are_for_the_file_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_MODELS", "{}")
+    with pytest.raises(SettingsError, match="unknown environment variable HEADRACE_MODELS"):
+        Settings()

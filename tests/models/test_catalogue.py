@@ -307,3 +307,25 @@ def test_names_that_cannot_be_given(catalogue: Catalogue, local: Path, name: str
 def test_a_hash_that_is_none_is_refused(catalogue: Catalogue, local: Path) -> None:
     with pytest.raises(CatalogueError, match="64 hexadecimal digits"):
         catalogue.add("x", str(local), sha256="abc")
+
+
+def test_a_name_may_stand_for_another_source_while_its_versions_stay_until_they_are_pruned(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
+    sources = [tmp_path / f"{number}.gguf" for number in range(3)]
+    versions = []
+    for path in sources:
+        path.write_bytes(tiny_gguf(payload=1000 + len(versions)))
+        catalogue.add("tiny", str(path), replace=True)
+        assert catalogue.prune("tiny", []) == []  # the default is not installed
+        versions.append(catalogue.pull("tiny"))
+    assert catalogue.versions("tiny") == versions
+    assert catalogue.installed("tiny") == versions[2]
+    assert catalogue.prune("tiny", [versions[0].version, "gone"]) == [versions[1]]
+    assert catalogue.versions("tiny") == [versions[0], versions[2]]
+    assert catalogue.prune("tiny", []) == [versions[0]]
+    assert all(path.exists() for path in sources)
+    with pytest.raises(CatalogueError, match="already"):
+        catalogue.add("tiny", str(sources[0]))
+    with pytest.raises(CatalogueError, match="already"):
+        catalogue.add("smollm2-135m", str(sources[0]), replace=True)

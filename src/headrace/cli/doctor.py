@@ -18,6 +18,7 @@ from headrace.cli.output import JsonFlag, print_json, size
 from headrace.settings import GIB, MIB, Settings
 
 if TYPE_CHECKING:
+    from headrace.model_settings import ModelSettings
     from headrace.models.version import ModelVersion
     from headrace.ops.program import Program
     from headrace.ops.weights import WeightSource
@@ -61,8 +62,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
     """Every check's findings, as soon as they are known."""
     checks: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
         _compute,
-        _model,
-        _draft,
+        _models,
         _memory,
         _folders,
         _database,
@@ -155,67 +155,72 @@ def _to_measure(settings: Settings) -> tuple[str, Program, WeightSource]:
         try:
             model = open_model(version.path, quantization=settings.quantization)
         except ModelFileError:
-            pass  # `_model` says so
+            pass  # `_models` says so
         else:
             return version.name, model.program, model.weights
     return ("a stack of 4-bit matrices", *stack())
 
 
-def _model(settings: Settings) -> Iterator[Finding]:
+def _models(settings: Settings) -> Iterator[Finding]:
+    """Each that is to be served, and what guesses for it. The first is called "model"."""
+    for text in settings.served:
+        name = "model" if text == settings.model[0] else f"model {text}"
+        options = settings.of_model(text)
+        yield from _model(settings, text, options, name)
+        if options.draft_model is not None:
+            yield from _draft(settings, text, options, options.draft_model)
+
+
+def _model(settings: Settings, text: str, options: ModelSettings, name: str) -> Iterator[Finding]:
     from headrace.models.catalogue import Catalogue
     from headrace.models.errors import CatalogueError, ModelFileError
     from headrace.models.model import open_model
 
     catalogue = Catalogue(settings.models_dir)
     try:
-        entry = catalogue.get(settings.model[0])
-        version = catalogue.installed(settings.model[0])
-        broken = [v for v in catalogue.versions(settings.model[0]) if not v.is_whole()]
+        entry = catalogue.get(text)
+        version = catalogue.installed(text)
+        broken = [v for v in catalogue.versions(text) if not v.is_whole()]
     except CatalogueError as error:
-        yield Finding("model", "fail", str(error), "choose one by --model or HEADRACE_MODEL")
+        yield Finding(name, "fail", str(error), "choose one by --model or HEADRACE_MODEL")
         return
     if version is None:
         fault = "is not the file that was installed" if broken else "is not on disk"
-        advice = (
-            f"the first `headrace serve` fetches it, or: headrace models pull {settings.model[0]}"
-        )
-        yield Finding("model", "warn", f"{entry.name} {fault}", advice)
+        advice = f"the first `headrace serve` fetches it, or: headrace models pull {text}"
+        yield Finding(name, "warn", f"{entry.name} {fault}", advice)
         if entry.size:
-            yield _space("disk for the model", settings.models_dir, entry.size)
+            yield _space(f"disk for the {name}", settings.models_dir, entry.size)
         return
     try:
-        model = open_model(version.path, quantization=settings.quantization)
+        model = open_model(version.path, quantization=options.quantization)
     except ModelFileError as error:
         advice = "choose a model of a supported architecture"
-        if settings.quantization:
+        if options.quantization:
             advice += ", or unset --quantization"
-        yield Finding("model", "fail", str(error), advice)
+        yield Finding(name, "fail", str(error), advice)
         return
     detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
-    if settings.quantization:
-        detail += f", quantised to {settings.quantization}"
-    yield Finding("model", "ok", f"{detail}, {model.context_length} tokens of context")
+    if options.quantization:
+        detail += f", quantised to {options.quantization}"
+    yield Finding(name, "ok", f"{detail}, {model.context_length} tokens of context")
 
 
-def _draft(settings: Settings) -> Iterator[Finding]:
+def _draft(settings: Settings, text: str, options: ModelSettings, draft: str) -> Iterator[Finding]:
     from headrace.models.errors import ModelFileError
     from headrace.models.model import open_model
 
-    if settings.draft_model is None:
-        return
-    version = _installed(settings, settings.draft_model)
+    version = _installed(settings, draft)
     if version is None:
-        pull = f"headrace models pull {settings.draft_model}"
-        advice = f"the first `headrace serve` fetches it, or: {pull}"
-        yield Finding("draft model", "warn", f"{settings.draft_model} is not on disk", advice)
+        advice = f"the first `headrace serve` fetches it, or: headrace models pull {draft}"
+        yield Finding("draft model", "warn", f"{draft} is not on disk", advice)
         return
     try:
-        model = open_model(version.path, quantization=settings.quantization)
+        model = open_model(version.path, quantization=options.quantization)
     except ModelFileError as error:
         yield Finding("draft model", "fail", str(error), "choose another by --draft-model")
         return
     detail = f"{version.name} {version.version}, {model.architecture}, {size(version.size)}"
-    yield Finding("draft model", "ok", f"{detail}; it guesses tokens of {settings.model[0]}")
+    yield Finding("draft model", "ok", f"{detail}; it guesses tokens of {text}")
 
 
 def _memory(settings: Settings) -> Iterator[Finding]:
@@ -242,33 +247,31 @@ def _memory(settings: Settings) -> Iterator[Finding]:
 
 
 def _engine_memory(settings: Settings) -> int | None:
-    """Bytes the engine's process would hold at most; None where no model can be opened.
+    """Bytes that engines would hold at most, all loaded; None where a model can't be opened.
 
-    Raises DoesNotFit as its start would.
+    Raises DoesNotFit as the start would.
     """
-    import msgspec
-
-    from headrace.fleet.draft import open_draft
-    from headrace.fleet.sizes import sizes_for
-    from headrace.hosting.spec import worker_config
+    from headrace.hosting.models import planned
+    from headrace.hosting.opened import OpenedModel
+    from headrace.hosting.spec import spec_of
     from headrace.models.errors import ModelFileError
-    from headrace.models.model import open_model
-    from headrace.ops.cpu import CpuBackend
 
-    version = _installed(settings, settings.model[0])
-    if version is None:
-        return None
+    specs = []
+    for text in settings.served:
+        options = settings.of_model(text)
+        version = _installed(settings, text)
+        if version is None:
+            return None
+        draft = _installed(settings, options.draft_model) if options.draft_model else None
+        specs.append(spec_of(settings, options, version, draft, None))
     try:
-        model = open_model(version.path, quantization=settings.quantization)
-        name = settings.draft_model
-        draft_version = None if name is None else _installed(settings, name)
-        config = worker_config(settings, settings, version, draft_version)
-        memory = None if settings.memory is None else int(settings.memory)
-        config = msgspec.structs.replace(config, memory=memory)
-        draft = open_draft(config, model)
+        opened = [OpenedModel.of(spec) for spec in specs]
     except ModelFileError:
-        return None  # `_model` and `_draft` say so
-    return sizes_for(config, model, CpuBackend.kv_row_bytes, draft).memory
+        return None  # `_models` says so
+    if settings.memory is not None:
+        specs = planned(specs, opened, int(settings.memory))
+    sizes = [each.sized(spec).memory for each, spec in zip(opened, specs, strict=True)]
+    return min(sum(sizes), int(settings.memory or sum(sizes)))
 
 
 def _folders(settings: Settings) -> Iterator[Finding]:
@@ -369,7 +372,7 @@ def _installed(settings: Settings, model: str) -> ModelVersion | None:
     try:
         return Catalogue(settings.models_dir).installed(model)
     except CatalogueError:
-        return None  # `_model` says so
+        return None  # `_models` says so
 
 
 def _space(check: str, folder: Path, needed: int) -> Finding:

@@ -18,7 +18,7 @@ log = structlog.get_logger("headrace.edge")
 POLLED = ("/healthz", "/readyz", "/metrics")
 """Paths that balancers and Prometheus ask for all the time."""
 
-EXPOSED_HEADERS = ("x-request-id", "retry-after", *rate_limits.HEADERS)
+EXPOSED_HEADERS = ("x-request-id", "x-headrace-route", "retry-after", *rate_limits.HEADERS)
 """Headers of answers that browsers show to scripts of other origins."""
 
 CORS_HEADERS = {

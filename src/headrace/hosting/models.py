@@ -13,7 +13,7 @@ import structlog
 
 from headrace.dispatch.errors import Overloaded, Refused, Unavailable
 from headrace.edge.services import ModelStatus, ServedModel, Use
-from headrace.hosting.hosted import HostedModel, MakeEngine, OpenFiles
+from headrace.hosting.hosted import Files, HostedModel, MakeEngine, OpenFiles
 from headrace.hosting.plan import plan
 from headrace.hosting.spec import ModelSpec
 from headrace.routing.menu import Menu
@@ -158,14 +158,11 @@ class HostedModels:
         await asyncio.gather(*(hosted.unload(grace) for hosted in everything))
 
     async def _plan(self, hosted: Sequence[HostedModel], limit: int) -> None:
-        """Give each its part of the budget: all of it where there is one model."""
-        parts = {each.spec.label: limit for each in hosted}
-        if len(hosted) > 1:
-            files = await asyncio.gather(*(each.files() for each in hosted))
-            claims = [file.claim(each.spec) for file, each in zip(files, hosted, strict=True)]
-            parts |= plan(limit, claims)
-        for each in hosted:
-            each.spec = _within(each.spec, parts[each.spec.label])
+        """Give each its part of the budget. One that is alone need not be opened for it."""
+        files = await asyncio.gather(*(each.files() for each in hosted)) if hosted[1:] else ()
+        specs = planned([each.spec for each in hosted], files, limit)
+        for each, spec in zip(hosted, specs, strict=True):
+            each.spec = spec
 
     async def _add(self, spec: ModelSpec) -> None:
         """It may have as much memory as the current version."""
@@ -268,6 +265,16 @@ class HostedModels:
         task = asyncio.create_task(hosted.unload(UNLOAD_GRACE))
         self._unloads[task] = hosted
         task.add_done_callback(self._unloads.pop)
+
+
+def planned(specs: Sequence[ModelSpec], files: Sequence[Files], limit: int) -> list[ModelSpec]:
+    """The same with each one's part of the budget. files: of each, where there are several.
+    Raises DoesNotFit."""
+    if len(specs) == 1:
+        return [_within(specs[0], limit)]
+    claims = [file.claim(spec) for file, spec in zip(files, specs, strict=True)]
+    parts = plan(limit, claims)
+    return [_within(spec, parts[spec.label]) for spec in specs]
 
 
 def _key(spec: ModelSpec) -> tuple[str, str]:

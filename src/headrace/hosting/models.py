@@ -92,7 +92,7 @@ class HostedModels:
         hosted = self._hosted[model.name, model.version]
         while True:
             if self.draining or hosted.closed:
-                raise Unavailable("draining", f"{model.name} takes no requests", _jittered(1.0))
+                raise Unavailable("draining", f"the model {model.name} takes no requests", _jittered(1.0))
             if hosted.deployment is not None:
                 deployment = hosted.hold()
                 break
@@ -203,7 +203,7 @@ class HostedModels:
             async with asyncio.timeout(min(self._patience, left)):
                 await self._load(hosted)
         except TimeoutError:
-            message = f"{hosted.spec.version.name} was not loaded in time"
+            message = f"the model {hosted.spec.version.name} was not loaded in time"
             raise Unavailable("loading", message, _jittered(1.0)) from None
         finally:
             hosted.waiting -= 1
@@ -294,7 +294,7 @@ def _refuse_failed(hosted: HostedModel) -> None:
     tells of files and is not for callers."""
     left = hosted.failed_at + RETRY_SECONDS - time.monotonic()
     if hosted.error is not None and left > 0:
-        message = f"{hosted.spec.version.name} could not be loaded"
+        message = f"the model {hosted.spec.version.name} could not be loaded"
         raise Unavailable("load_failed", message, left)
 
 

@@ -92,7 +92,8 @@ class HostedModels:
         hosted = self._hosted[model.name, model.version]
         while True:
             if self.draining or hosted.closed:
-                raise Unavailable("draining", f"the model {model.name} takes no requests", _jittered(1.0))
+                message = f"the model {model.name} takes no requests"
+                raise Unavailable("draining", message, _jittered(1.0))
             if hosted.deployment is not None:
                 deployment = hosted.hold()
                 break
@@ -302,8 +303,8 @@ def _no_room(hosted: HostedModel, excess: int) -> Unavailable:
     """Which others are in the way is not for callers."""
     log.warning("model_does_not_fit", model=hosted.spec.label, missing_bytes=excess)
     message = (
-        f"{hosted.spec.version.name} needs {_mebibytes(hosted.memory)} MiB of memory, and other"
-        f" models are in use: {_mebibytes(excess)} MiB are missing"
+        f"the model {hosted.spec.version.name} needs {_mebibytes(hosted.memory)} MiB of memory, and"
+        f" other models are in use: {_mebibytes(excess)} MiB are missing"
     )
     return Unavailable("no_memory", message, _jittered(2.0))
 

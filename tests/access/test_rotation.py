@@ -41,6 +41,11 @@ class Rotation(RuleBasedStateMachine):
         self.database.close()
         self.folder.cleanup()
 
+    @property
+    def seconds(self) -> float:
+        """Within the present millisecond, because its beginning has no exact float."""
+        return (self.now + 0.5) / 1000
+
     def new(self) -> Key:
         return Key("k", f"secret-{len(self.secrets)}")
 
@@ -96,11 +101,11 @@ class Rotation(RuleBasedStateMachine):
             for secret in self.secrets:
                 digest = Key("k", secret).digest(PEPPER)
                 credential = find_credential(connection, "k", digest)
-                lets_in = credential is not None and credential.is_valid(self.now / 1000)
+                lets_in = credential is not None and credential.is_valid(self.seconds)
                 assert lets_in == (secret in live and not self.revoked)
             stored = find_key(connection, "k")
         assert stored is not None
-        assert sum(secret.is_live(self.now / 1000) for secret in stored.secrets) == len(live)
+        assert sum(secret.is_live(self.seconds) for secret in stored.secrets) == len(live)
 
     def end(self, secret: str, moment: int) -> None:
         end = self.secrets[secret]

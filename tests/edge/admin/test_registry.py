@@ -182,10 +182,13 @@ async def test_a_change_that_cannot_be_told_fails(
         ("GET", "/tenants", {"query": [("limit", "1"), ("limit", "2")]}, "limit"),
         ("GET", "/audit", {"query": {"after": "x"}}, "after"),
         ("PUT", "/aliases/x", {"target": "a b"}, "target"),
+        ("GET", "/tenants/root", {"query": {"deep": "1"}}, "deep"),
+        ("POST", "/keys/root/revoke", {"when": "later"}, None),
+        ("POST", "/drain", {"query": {"wait": "1"}}, "wait"),
     ],
 )
 async def test_what_is_wrong_is_named(
-    hq: Headquarters, method: str, path: str, fields: dict[str, Any], param: str
+    hq: Headquarters, method: str, path: str, fields: dict[str, Any], param: str | None
 ) -> None:
     error = (await hq.ask(method, path, 400, **fields))["error"]
     assert (error["param"], error["type"]) == (param, "invalid_request_error")

@@ -26,7 +26,8 @@ what is listed, any request may be answered 404 (no such path), 405 (`allow` say
 head of more than 64 KiB) or 500 (a fault of ours)."""
 
 PREFIX = "/admin/v1"
-FAULTS = (401, 403, 503)
+FAULTS = (400, 401, 403, 413, 503)
+"""A body or a parameter where there can't be one is a 400 too."""
 
 
 def _operation(
@@ -40,8 +41,6 @@ def _operation(
     body: type[msgspec.Struct] | None = None,
     status: int = 200,
 ) -> Operation:
-    reads = [400] if query or body else []
-    sent = [413] if body else []
     return Operation(
         id=id,
         method=method,
@@ -51,7 +50,7 @@ def _operation(
         body=None if body is None else Body(struct=body, null_is_absent=method != "PATCH"),
         answers={
             status: Answer(about="Done.", body=answer, headers=ALWAYS),
-            **refusals(*sorted({*reads, *sent, *refused, *FAULTS})),
+            **refusals(*sorted({*refused, *FAULTS})),
         },
     )
 

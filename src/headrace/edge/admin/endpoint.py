@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.access.errors import AccessError, AlreadyExists, NotFound
 from headrace.access.principal import Principal
-from headrace.api.body import FieldReader, QueryReader, split_fields
+from headrace.api.body import BodyError, FieldReader, QueryReader, split_fields
 from headrace.api.openai.errors import ApiError, conflict, invalid_request, no_such
 from headrace.api.openapi import Operation
 from headrace.edge.authentication import ADMIN, authenticate
@@ -43,21 +43,25 @@ Act = Callable[[Ask], Awaitable[object]]
 """Raises ApiError, AccessError or whatever else has an answer of its own."""
 
 
+class NoQuery(msgspec.Struct):
+    """Of operations that have no parameters."""
+
+
 class Method:
     """An operation and what does it."""
 
     def __init__(self, operation: Operation, act: Act) -> None:
-        body, query = operation.body, operation.query
+        body = operation.body
         self._act = act
         self._status = min(operation.answers)
-        self._query = QueryReader(query) if query else None
+        self._query = QueryReader(operation.query or NoQuery)
         self._body = FieldReader(body.struct, null_is_absent=body.null_is_absent) if body else None
 
     async def answer(self, request: Request, principal: Principal) -> tuple[object, int]:
         ask = Ask(
             principal=principal,
             path=request.path_params,
-            query=self._query and self._query.read(request.query_params.multi_items()),
+            query=self._query.read(request.query_params.multi_items()),
             body=await self._read(request),
         )
         try:
@@ -66,10 +70,12 @@ class Method:
             raise _refusal(fault) from None
 
     async def _read(self, request: Request) -> msgspec.Struct | None:
-        if self._body is None:
-            return None
         body = await read_body(request.scope, request.receive, MAX_BODY_BYTES)
-        return self._body.read(split_fields(body))
+        if self._body is not None:
+            return self._body.read(split_fields(body))
+        if body.strip() not in (b"", b"{}"):
+            raise BodyError("This request takes no body.")
+        return None
 
 
 class AdminEndpoint:

@@ -82,6 +82,8 @@ class FakeEngine:
 
     async def stop(self, grace: float) -> None:
         await asyncio.sleep(0)
+        if self._spec.version.name in self._garage.unstoppable:
+            raise OSError("it will not die")
         self._garage.stops.append(self._spec.label)
 
 
@@ -92,6 +94,7 @@ class Garage:
         self.starts: list[str] = []
         self.stops: list[str] = []
         self.faults: dict[str, Exception] = {}
+        self.unstoppable: set[str] = set()
         self.held: set[str] = set()
         self._gates: dict[str, asyncio.Event] = {}
 

@@ -231,6 +231,33 @@ async def test_a_pinned_version_is_there_until_the_pin_goes(opened: Open, garage
     assert states(models) == {"a@v2": "ready"}
 
 
+async def test_who_waits_for_a_version_whose_last_pin_goes_is_refused(
+    opened: Open, garage: Garage
+) -> None:
+    models = await opened(spec("b", "v2"))
+    await models.keep([pinned(spec("b"), "v1")])
+    old = models.menu.version("b", "v1")
+    assert old is not None
+    garage.hold("b")
+    waiting = asyncio.create_task(models.use(old))
+    await asyncio.sleep(0.01)
+    await models.keep([])
+    garage.release("b")
+    with pytest.raises(Unavailable):
+        await waiting
+    async with asyncio.timeout(5):
+        while garage.stops != ["b@v1"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_model_that_fails_to_stop_counts_as_gone(opened: Open, garage: Garage) -> None:
+    models = await opened(spec("a"))
+    garage.unstoppable.add("a")
+    assert (await models.unload("a")).state == "unloaded"
+    garage.unstoppable.clear()
+    (await use(models, "a")).give_back()
+
+
 async def test_the_end_refuses_who_waits_and_stops_everything(garage: Garage) -> None:
     models = garage.models(spec("a"), spec("b", load="demand"))
     await models.open()

@@ -166,9 +166,11 @@ class HostedModel:
         self._starting = asyncio.create_task(engine.start())
         await asyncio.wait({self._starting})
         if self._starting.cancelled() or self._starting.exception():
-            await engine.stop(0.0)
-            self._engine = None
-            self._note_failure(self._starting)
+            try:
+                await engine.stop(0.0)
+            finally:
+                self._engine = None
+                self._note_failure(self._starting)
             self._starting.result()
         self.deployment = self._starting.result()
         self.error = None
@@ -195,9 +197,11 @@ class HostedModel:
                     await self._free.wait()
         except TimeoutError:
             pass
-        await self._engine.stop(0.0)
-        self._engine = None
-        self.state = "unloaded"
+        try:
+            await self._engine.stop(0.0)
+        finally:
+            self._engine = None
+            self.state = "unloaded"
         log.info("model_unloaded", model=self.spec.label)
 
     async def _opened(self) -> tuple[Files, ServedModel]:

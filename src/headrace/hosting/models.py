@@ -110,7 +110,9 @@ class HostedModels:
         for key, hosted in list(self._hosted.items()):
             if not hosted.spec.current and key not in wanted:
                 del self._hosted[key]
+                hosted.closed = True  # also for those who wait for it
                 self._let_go(hosted)
+        self._write_menu()
         for key, spec in wanted.items():
             if key not in self._hosted:
                 await self._add(spec)

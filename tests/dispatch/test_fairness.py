@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 from uuid import UUID
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.dispatch.cost import OUTPUT, PROMPT
@@ -133,6 +133,7 @@ def test_a_new_weight_changes_nothing_that_was() -> None:
 
 
 @given(st.lists(st.tuples(weights, st.integers(0, 100), st.integers(0, 100)), min_size=1))
+@example([(1, 7, 0), (1, 0, 7)])
 def test_work_before_is_what_turns_come_to(parties: list[tuple[int, int, int]]) -> None:
     """Against serving one unit at a time, always to the smallest counter."""
     time = VirtualTime()
@@ -146,8 +147,10 @@ def test_work_before_is_what_turns_come_to(parties: list[tuple[int, int, int]]) 
     claimed = time.work_before(own, backlogs[0], zip(others, backlogs[1:], strict=True))
     served = 0
     left = dict(zip(accounts, backlogs, strict=True))
-    while left[own]:
-        least = min((a for a in accounts if left[a]), key=lambda a: a.time)
+    while True:
+        least = min((a for a in accounts if left[a] or a is own), key=lambda a: a.time)
+        if not left[least]:
+            break  # its turn, and nothing of its own is before the newcomer
         left[least] -= 1
         least.charge(1)
         served += 1

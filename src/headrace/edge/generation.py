@@ -16,7 +16,6 @@ from headrace.access.price import Price
 from headrace.access.principal import Principal
 from headrace.api import sse
 from headrace.api.openai.parameters import GenerationParameters
-from headrace.api.openai.rate_limits import rate_limit_headers
 from headrace.api.openai.service_tier import ServiceTier
 from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
@@ -28,6 +27,7 @@ from headrace.edge.deadline import deadline_of
 from headrace.edge.exchange import Exchange, exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
+from headrace.edge.rate_limits import rate_limit_headers
 from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
 from headrace.edge.service_class import served_class
 from headrace.edge.services import Reservation, Services

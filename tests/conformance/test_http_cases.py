@@ -359,6 +359,35 @@ async def test_rq_07_a_huge_header_is_cut_off() -> None:
         await serving
 
 
+@BOTH
+async def test_tm_01_a_full_queue_is_told_at_once_and_a_wait_ends_at_its_deadline(
+    stream: bool,
+) -> None:
+    async with World(max_sequences=1, max_queue=2) as world:
+        world.supervisor.pace = 0.005
+        body = {"model": MODEL, "prompt": "one two", "stream": stream}
+        running = asyncio.create_task(world.complete(max_tokens=300, ignore_eos=True))
+        await until(lambda: world.dispatcher.status().running == 1)
+        started = time.monotonic()
+        deadline = AUTH | {"x-headrace-deadline-ms": "120"}
+        late = await world.http.post("/v1/completions", json=body, headers=deadline)
+        assert 0.1 < time.monotonic() - started < 2
+        assert "waited_too_long" in error_of(late, 529)["message"]
+        waiting = [asyncio.create_task(world.complete(stream=stream)) for _ in range(2)]
+        await until(lambda: world.dispatcher.status().queued == 2)
+        opened = len(world.books.opened)
+        full = await world.complete(stream=stream)
+        assert "queue_full" in error_of(full, 529)["message"]
+        for response in (late, full):
+            assert error_of(response, 529)["code"] == "server_is_overloaded"
+            assert int(response.headers["retry-after"]) >= 1
+            assert int(response.headers["retry-after-ms"]) >= 1000
+        assert len(world.books.opened) == opened, "refused before the books knew of it"
+        for task in (running, *waiting):
+            task.cancel()
+        await world.idle()
+
+
 # Sampling
 
 

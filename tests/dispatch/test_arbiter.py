@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -250,25 +251,41 @@ def test_who_waited_in_vain_is_turned_away_at_the_deadline() -> None:
 
 
 def test_estimates_hold_under_overload() -> None:
-    """Five times what can be served, for a minute: whoever is let in begins in time, and nearly
-    all who aren't are told at once."""
-    play = saturated(deadline=2)
-    dice = random.Random(5)
-    play.tokens = lambda e: dice.randint(1, e.max_tokens)
-    let_in, refused = [], 0
-    while play.now < 60:
-        if dice.random() < 0.2 * 5:
-            tenant = dice.choice([A, B, C])
-            newcomer = entry(tenant, max_tokens=40, prompt=dice.randint(1, 40))
+    """Many times what can be served, of all classes and from modest and greedy tenants: whoever
+    is let in begins in time, once a rate is known nearly all who aren't are told at once, and
+    shares hold."""
+    usual = usual_policies(1000)
+    patience = {"interactive": (2.0, 1.0), "default": (15.0, 7.0), "batch": (1e6, 1e6)}
+    changed = {
+        name: replace(policy, deadline=patience[name][0], age=patience[name][1])
+        for name, policy in usual.items()
+    }
+    play, dice = Play(16, changed), random.Random(5)
+    kinds = {
+        (A, "interactive"): 10,
+        (B, "interactive"): 30,
+        (A, "default"): 4,
+        (B, "default"): 40,
+        (C, "batch"): 16,
+    }
+    let_in: list[Entry] = []
+    refused = 0
+    while play.now < 40:
+        for tenant, name in dice.choices(list(kinds), kinds.values(), k=dice.randint(0, 4)):
+            newcomer = entry(tenant, service_class=name, prompt=16, max_tokens=40)
             if play.add(newcomer) is None:
                 let_in.append(newcomer)
             else:
                 refused += 1
         play.step()
-    begun = [e for e in let_in if e.placed is not None]
-    assert refused > 2000
-    assert len(play.shed) < refused / 100
-    assert all(e.placed <= e.deadline < e.arrived + 2.1 for e in begun if e.placed is not None)
+    assert refused > 3000
+    assert sum(e.arrived > 5 for e, _ in play.shed) < refused / 100
+    begun = [(e, e.placed) for e in let_in if e.placed is not None]
+    assert all(placed <= e.deadline for e, placed in begun)
+    served = Counter(e.service_class for e, placed in begun if placed > 20)
+    total = served.total()
+    assert served["interactive"] / total == pytest.approx(8 / 13, abs=0.05)
+    assert served["default"] / total == pytest.approx(4 / 13, abs=0.05)
 
 
 # Nothing is left behind.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.dispatch.pace import LEAST, MEMORY, Rate
+from headrace.dispatch.pace import INFLOW_MEMORY, LEAST, LONGEST_GAP, MEMORY, Inflow, Rate
 
 
 def test_a_steady_rate_is_found() -> None:
@@ -37,3 +37,20 @@ def test_the_past_is_forgotten() -> None:
     for tick in range(100, 100 + int(5 * MEMORY)):
         rate.note(3, float(tick), busy=True)
     assert rate.value == pytest.approx(3, rel=0.05)
+
+
+def test_what_comes_in_is_known_and_fades() -> None:
+    inflow = Inflow()
+    assert inflow.value(5) == 0
+    for tick in range(500):
+        inflow.note(2, tick / 5)
+    assert inflow.value(100) == pytest.approx(10, rel=0.1)
+    assert inflow.value(100 + INFLOW_MEMORY) == pytest.approx(10 / 2.72, rel=0.1)
+
+
+def test_a_machine_that_slept_is_not_slow() -> None:
+    rate = Rate()
+    for tick in range(100):
+        rate.note(5, tick / 10, busy=True)
+    rate.note(5 * 10 * LONGEST_GAP, 3600, busy=True)
+    assert rate.value == pytest.approx(50, rel=0.05)

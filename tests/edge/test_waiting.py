@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -35,30 +34,6 @@ async def occupied(world: World) -> asyncio.Task[httpx.Response]:
     running = asyncio.create_task(world.complete(max_tokens=300, ignore_eos=True))
     await until(lambda: world.dispatcher.status().running == 1)
     return running
-
-
-@BOTH
-async def test_tm_01_a_full_queue_is_told_at_once_and_one_waited_too_long_at_its_deadline(
-    world: World, stream: bool
-) -> None:
-    running = await occupied(world)
-    opened = len(world.books.opened)
-    started = time.monotonic()
-    late = await ask(world, {"x-headrace-deadline-ms": "120"}, stream=stream)
-    waited = time.monotonic() - started
-    assert "waited_too_long" in error_of(late, 529)["message"]
-    assert 0.1 < waited < 1
-    waiting = [asyncio.create_task(world.complete(stream=stream)) for _ in range(2)]
-    await until(lambda: world.dispatcher.status().queued == 2)
-    refused = await ask(world, {}, stream=stream)
-    assert "queue_full" in error_of(refused, 529)["message"]
-    for response in (late, refused):
-        assert error_of(response, 529)["code"] == "server_is_overloaded"
-        assert int(response.headers["retry-after"]) >= 1
-        assert int(response.headers["retry-after-ms"]) >= 1000
-    assert len(world.books.opened) == opened + 3, "refused before the books knew of it"
-    for task in (running, *waiting):
-        task.cancel()
 
 
 async def test_whoever_refuses_does_not_tokenise(world: World) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from headrace.load.client import LoadError, Refused, Request, Server, complete
+from headrace.load.client import LoadError, Overloaded, Refused, Request, Server, complete
 
 from .fake_server import FakeServer, event, token, usage
 
@@ -110,3 +110,10 @@ def test_the_message_is_whole() -> None:
     assert head.startswith(b"POST /base/v1/completions HTTP/1.1\r\nhost: example.com\r\n")
     assert f"content-length: {len(body)}".encode() in head
     assert msgspec.json.decode(body)["prompt"] == [5, 6, 7]
+
+
+async def test_too_much_work_is_an_error_of_its_own() -> None:
+    body = [b'{"error":{"message":"The queue is full (queue_full)."}}']
+    full = pytest.raises(Overloaded, match=r"529.*queue_full")
+    with FakeServer(body, status=529).running() as server, full:
+        await complete(server, IDS)

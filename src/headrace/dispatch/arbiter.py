@@ -22,7 +22,7 @@ from headrace.dispatch.room import Room
 from headrace.dispatch.shed import Shed, ShedReason
 from headrace.dispatch.status import TenantStatus
 
-PRUDENCE = 0.7
+PRUDENCE = 0.5
 """Whoever would begin within this part of the time it has may wait: estimates err, and one that
 is refused at once can go elsewhere."""
 
@@ -45,7 +45,8 @@ class Arbiter:
         self.sheds: Counter[tuple[ServiceClass, ShedReason]] = Counter()
         self._time = VirtualTime()
         self._prefixes = Prefixes()
-        self._served = Rate()  # cost a second while somebody waits
+        # Cost a second, in lanes of short and of long requests, while somebody waits there.
+        self._served = {False: Rate(), True: Rate()}
         self._prefilled = Rate()  # prompt tokens a second while there are any to compute
         self._earliest = math.inf  # no deadline of one who waits is before it
 
@@ -80,12 +81,18 @@ class Arbiter:
             entry.asked, entry.arrived + queue.policy.deadline + self._alone(entry)
         )
         left = entry.deadline - now
-        if left > 0 and not queue.waiting and self.room.is_open(entry.service_class, now):
+        if (
+            left > 0
+            and not queue.waiting_in[entry.long]
+            and self.room.is_open(entry.service_class, now)
+        ):
             return None
         if queue.waiting >= queue.policy.max_queue and queue.is_greediest(entry):
             return self._full(queue)
-        begin = self._time_before(queue, entry) + self._prefill_time(entry)
-        return _late(begin, left) if left <= 0 or begin > PRUDENCE * left else None
+        prefill = self._prefill_time(entry)
+        most = PRUDENCE * left - prefill  # until its turn
+        wait = self._wait(queue, entry, max(most, 0.0))
+        return _late(wait + prefill, left) if left <= 0 or wait > most else None
 
     def join(self, entry: Entry, now: float) -> Shed | None:
         """Let a newcomer wait, or say why it may not."""
@@ -127,7 +134,8 @@ class Arbiter:
         entry.generated += tokens
         if entry.generated > before:
             self.queues[entry.service_class].charge(entry, OUTPUT * (entry.generated - before))
-        self._served.note(served, now, busy=self.waiting > 0)
+        waiting = any(queue.waiting_in[entry.long] for queue in self.queues.values())
+        self._served[entry.long].note(served, now, busy=waiting)
 
     def end(self, entry: Entry, now: float, *, cached: int | None, answered: bool) -> None:
         """One has given its place back. cached: what of its prompt was, if that is known.
@@ -226,13 +234,19 @@ class Arbiter:
 
     # Estimates.
 
-    def _time_before(self, queue: ClassQueue, entry: Entry) -> float:
-        """Seconds until a newcomer's turn, by what was served a second of late."""
-        if self._served.value is None:
+    def _wait(self, queue: ClassQueue, entry: Entry, seconds: float) -> float:
+        """Whether a newcomer's turn comes within so many seconds: less than that if it does, else
+        more. By what was served a second of late, what waits, and what comes meanwhile."""
+        rate, long = self._served[entry.long].value, entry.long
+        if rate is None:
             return 0.0
-        ahead = queue.work_before(entry)
-        others = ((q.account, q.backlog()) for q in self.queues.values() if q is not queue)
-        return self._time.work_before(queue.account, round(ahead), others) / self._served.value
+        own = queue.work_before(entry, seconds)
+        others = (
+            (other.account, other.backlog(long) + other.inflow[long].value(entry.arrived) * seconds)
+            for other in self.queues.values()
+            if other is not queue
+        )
+        return self._time.work_before(queue.account, own, others) / rate
 
     def _prefill_time(self, entry: Entry) -> float:
         """Seconds from its turn to its first token."""
@@ -245,9 +259,8 @@ class Arbiter:
         return entry.uncached / self._prefilled.value if self._prefilled.value else 0.0
 
     def _full(self, queue: ClassQueue) -> Shed:
-        wait = 1.0
-        if self._served.value is not None:
-            wait = queue.backlog() / self._served.value / 2
+        rate = self._served[False].value
+        wait = queue.backlog(long=False) / rate / 2 if rate else 1.0
         message = f"{queue.waiting} requests of its class are waiting and no more may join them"
         return Shed("queue_full", message, wait)
 

@@ -62,11 +62,13 @@ class VirtualTime:
         """Its counter, if it stood now."""
         return account.time if account in self._standing else max(account.time, self.now)
 
-    def work_before(self, own: Account, ahead: int, others: Iterable[tuple[Account, int]]) -> float:
+    def work_before(
+        self, own: Account, ahead: float, others: Iterable[tuple[Account, float]]
+    ) -> float:
         """Cost of all that is served, in turn, before `own` is through with `ahead` of its own.
         others: parties with what each has waiting."""
         end = self.would_be(own) + ahead / own.weight
-        work = float(ahead)
+        work = ahead
         for account, backlog in others:
             behind = (end - self.would_be(account)) * account.weight
             work += min(max(behind, 0.0), backlog)

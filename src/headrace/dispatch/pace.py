@@ -7,8 +7,14 @@ import math
 MEMORY = 10.0
 """Seconds after which a measurement counts for about a third."""
 
-LEAST = 0.5
+INFLOW_MEMORY = 5.0
+"""The same for what comes in: a spike is to be seen soon."""
+
+LEAST = 2.0
 """Seconds of measuring before a rate is believed."""
+
+LONGEST_GAP = 2.0
+"""Seconds between two measurements that count at most: a machine that was asleep is not slow."""
 
 
 class Rate:
@@ -29,8 +35,23 @@ class Rate:
     def note(self, amount: float, now: float, busy: bool) -> None:
         """So much was done. busy: whether there is more to do from now on."""
         if self._since is not None:
-            passed = now - self._since
+            passed = min(now - self._since, LONGEST_GAP)
             kept = math.exp(-passed / MEMORY)
             self._amount = self._amount * kept + amount
             self._seconds = self._seconds * kept + passed
         self._since = now if busy else None
+
+
+class Inflow:
+    """What comes in a second, lately."""
+
+    def __init__(self) -> None:
+        self._amount = 0.0
+        self._at = 0.0
+
+    def note(self, amount: float, now: float) -> None:
+        self._amount = self._amount * math.exp((self._at - now) / INFLOW_MEMORY) + amount
+        self._at = now
+
+    def value(self, now: float) -> float:
+        return self._amount * math.exp((self._at - now) / INFLOW_MEMORY) / INFLOW_MEMORY

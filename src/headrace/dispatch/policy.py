@@ -45,7 +45,7 @@ def adjusted(policies: Policies, changes: Mapping[ServiceClass, Mapping[str, Any
 def usual_policies(max_queue: int) -> Policies:
     return {
         "interactive": ClassPolicy(
-            share=8, floor=0.25, max_queue=max_queue, deadline=10, age=5, rank=2
+            share=8, floor=0.25, max_queue=max_queue, deadline=5, age=3, rank=2
         ),
         "default": ClassPolicy(
             share=4, floor=0.125, max_queue=max_queue, deadline=60, age=30, rank=1

@@ -9,6 +9,7 @@ from uuid import UUID
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import Account, VirtualTime
 from headrace.dispatch.line import Line
+from headrace.dispatch.pace import Inflow
 from headrace.dispatch.policy import ClassPolicy
 
 SLACK = 10_000.0
@@ -28,13 +29,15 @@ KEPT = 64
 @dataclass(eq=False, slots=True)
 class Party:
     """A tenant in a class. The lane of long requests has a line of its own. outputs: tokens
-    its answers have on average. running: requests with a place."""
+    its answers have on average. inflow: cost of what it brings,
+    by lane. running: requests with a place."""
 
     id: UUID
     account: Account
     outputs: float
     short: Line = field(default_factory=Line)
     long: Line = field(default_factory=Line)
+    inflow: dict[bool, Inflow] = field(default_factory=lambda: {False: Inflow(), True: Inflow()})
     running: int = 0
 
     def __len__(self) -> int:
@@ -52,8 +55,8 @@ class Party:
         return min(max_tokens, round(self.outputs))
 
     def backlog(self, long: bool) -> int:
-        """Cost of what waits and may go before a newcomer."""
-        return self.short.cost + (self.long.cost if long else 0)
+        """Cost of what waits in a lane."""
+        return (self.long if long else self.short).cost
 
     @property
     def last(self) -> Entry:
@@ -71,12 +74,17 @@ class ClassQueue:
     def __init__(self, policy: ClassPolicy) -> None:
         self.policy = policy
         self.account = Account(policy.share)
+        self.inflow = {False: Inflow(), True: Inflow()}
         self.served_at = 0.0
-        self.waiting = 0
+        self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.parties: dict[UUID, Party] = {}
         self._time = VirtualTime()
         self._outputs = FIRST_GUESS
         self._sweep_at = KEPT
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.waiting_in.values())
 
     def party(self, tenant: UUID, weight: int) -> Party:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
@@ -87,7 +95,9 @@ class ClassQueue:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
         party.account.reweigh(entry.weight)
         party.line(entry).add(entry)
-        self.waiting += 1
+        self.waiting_in[entry.long] += 1
+        for inflow in (party.inflow, self.inflow):
+            inflow[entry.long].note(entry.cost, entry.arrived)
 
     def remove(self, entry: Entry) -> bool:
         """Whether it was there."""
@@ -95,7 +105,7 @@ class ClassQueue:
         if party is None or entry not in party.line(entry):
             return False
         party.line(entry).remove(entry)
-        self.waiting -= 1
+        self.waiting_in[entry.long] -= 1
         self._forget(party)
         return True
 
@@ -141,21 +151,20 @@ class ClassQueue:
         greed = (len(own) + 1) / entry.weight
         return all(_greed(party) <= greed for party in self.parties.values() if party is not own)
 
-    def work_before(self, entry: Entry) -> float:
-        """Cost of all in the class that is served before a newcomer's turn."""
-        own = self.party(entry.tenant, entry.weight)
-        ahead = own.short.cost_before(entry.deadline)
-        if entry.long:
-            ahead += own.long.cost_before(entry.deadline)
+    def work_before(self, entry: Entry, seconds: float) -> float:
+        """Cost of all in its lane of the class that is served before a newcomer's turn, were that
+        to come in so many seconds: of what waits, and of what will have come."""
+        own, long = self.party(entry.tenant, entry.weight), entry.long
         others = (
-            (party.account, party.backlog(entry.long))
+            (party.account, party.backlog(long) + party.inflow[long].value(entry.arrived) * seconds)
             for party in self.parties.values()
-            if party and party is not own
+            if party is not own
         )
+        ahead = own.line(entry).cost_before(entry.deadline)
         return self._time.work_before(own.account, ahead, others)
 
-    def backlog(self) -> int:
-        return sum(party.backlog(long=False) for party in self.parties.values())
+    def backlog(self, long: bool) -> int:
+        return sum(party.backlog(long) for party in self.parties.values())
 
     def charge(self, entry: Entry, cost: int) -> None:
         entry.charged += cost
@@ -167,7 +176,7 @@ class ClassQueue:
         party = self.parties[entry.tenant]
         party.running += 1
         party.line(entry).remove(entry)
-        self.waiting -= 1
+        self.waiting_in[entry.long] -= 1
         self.served_at = now
 
     def end(self, entry: Entry, answered: bool) -> None:

@@ -23,6 +23,10 @@ class Refused(LoadError):
     """The server answered with a client error: it does not do what was asked of it."""
 
 
+class Overloaded(LoadError):
+    """The server has too much work just now (529)."""
+
+
 class Timing(msgspec.Struct, frozen=True, kw_only=True):
     """One request as the client saw it; times in seconds of a monotonic clock.
 
@@ -141,8 +145,8 @@ _decode_chunk = msgspec.json.Decoder(_Chunk).decode
 async def complete(server: Server, request: Request) -> Timing:
     """Send one request and read its stream to the end.
 
-    Raises Refused on a status of 400 to 499, LoadError on any other answer that isn't a
-    whole stream.
+    Raises Refused on a status of 400 to 499, Overloaded on 529, LoadError on any other answer
+    that isn't a whole stream.
     """
     reader, writer = await server.connect()
     try:
@@ -155,7 +159,9 @@ async def complete(server: Server, request: Request) -> Timing:
         code = status.partition(" ")[2][:3]
         if code != "200":
             kind = Refused if code.startswith("4") else LoadError
-            raise kind(f"{status}: {(await reader.read(2000)).decode(errors='replace')}")
+            raise (Overloaded if code == "529" else kind)(
+                f"{status}: {(await reader.read(2000)).decode(errors='replace')}"
+            )
         return await _read_events(_unchunked(reader) if chunked else reader, start)
     except (asyncio.IncompleteReadError, ValueError, msgspec.MsgspecError) as error:
         raise LoadError(f"the stream broke: {error}") from error

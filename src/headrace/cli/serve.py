@@ -21,7 +21,9 @@ from headrace.cli.output import plainly
 from headrace.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from headrace.edge.aside import Aside
     from headrace.edge.server import Server
+    from headrace.hosting.models import HostedModels
     from headrace.hosting.spec import ModelSpec
     from headrace.models.catalogue import Catalogue
     from headrace.models.version import ModelVersion
@@ -112,26 +114,13 @@ def fetch(catalogue: Catalogue, model: str) -> ModelVersion:
 async def run(settings: Settings, served: Served, listener: socket.socket) -> None:
     """Everything between the listening socket and the engines, until a signal ends it.
 
-    The engines' processes load their models while this one opens books and tokenizers.
+    The engines' processes load their models while this one opens books and tokenizers, and
+    imports what only the edge needs.
     """
-    from headrace.access.authenticator import Authenticator
-    from headrace.access.changes import Changes
-    from headrace.access.pricelist import PriceList
-    from headrace.dispatch.errors import Unavailable
-    from headrace.edge.admin.office import Office
-    from headrace.edge.app import create_app
     from headrace.edge.aside import Aside
-    from headrace.edge.router import ModelRouter
-    from headrace.edge.server import Server
-    from headrace.edge.services import Services
     from headrace.hosting.models import HostedModels
     from headrace.hosting.opened import OpenedModel
-    from headrace.hosting.pins import Pins, pinned_specs, read_pins
     from headrace.hosting.running import RunningModel, Workshop
-    from headrace.ledger.ledger import Ledger
-    from headrace.ledger.spending import Spending
-    from headrace.quotas.quotas import Quotas
-    from headrace.quotas.tally import QuotaTally
 
     _cancel_on_signal()
     async with AsyncExitStack() as cleanup:
@@ -141,6 +130,8 @@ async def run(settings: Settings, served: Served, listener: socket.socket) -> No
         opening = asyncio.ensure_future(asyncio.to_thread(Books.open, settings))
         memory, specs = None, served.specs
         if settings.memory is not None:  # what tenants are pinned to has its part of it
+            from headrace.hosting.pins import pinned_specs, read_pins
+
             memory = int(settings.memory)
             pinned = await (await opening).database.run(read_pins)
             specs = [*specs, *await asyncio.to_thread(pinned_specs, pinned, served.pinned)]
@@ -150,48 +141,76 @@ async def run(settings: Settings, served: Served, listener: socket.socket) -> No
         cleanup.push_async_callback(models.stop, grace=1.0)
         books, _ = await asyncio.gather(opening, models.open())
         cleanup.callback(books.database.close)
-        ledger = Ledger(books.database, books.edge)
-        await ledger.start()
-        cleanup.push_async_callback(ledger.stop)
-        changes = Changes(books.database)
-        keys = Authenticator(books.database, books.pepper, changes)
-        pins = Pins(books.database, models, served.pinned)
-        await pins.start()
-        cleanup.push_async_callback(pins.stop)
-        changes.subscribe(pins.changed)
-        await changes.start()
-        cleanup.push_async_callback(changes.stop)
-        tally = QuotaTally()
-        store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
-        # Again, so that whatever still runs ends, and is written down, before the books close.
-        cleanup.push_async_callback(models.stop, grace=1.0)
-        prices = PriceList(books.database)
-        changes.subscribe(prices.forget)
-        services = Services(
-            router=ModelRouter(models, prices),
-            models=models,
-            keys=keys,
-            quotas=Quotas(store, Spending(books.database), tally),
-            prices=prices,
-            tally=tally,
-            books=ledger,
-            max_body_bytes=int(settings.max_body_bytes),
-            max_choices=settings.max_choices,
-            open_metrics=settings.metrics == "open",
-        )
-        office = Office(books.database, changes, books.pepper)
-        server = Server(create_app(services, aside, office), on_stop=models.drain)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
-        cleanup.push_async_callback(_stop_server, server, serving)
-        starting = asyncio.create_task(models.started())
-        await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
-        if not serving.done():
-            with contextlib.suppress(Unavailable):  # told to stop meanwhile
-                await starting
-                new_key = await asyncio.to_thread(books.first_key, settings)
-                announce(models.status(), listener, new_key)
-        await serving
-        await asyncio.gather(starting, return_exceptions=True)
+        await _serve_edge(settings, served, models, books, aside, listener, cleanup)
+
+
+async def _serve_edge(
+    settings: Settings,
+    served: Served,
+    models: HostedModels,
+    books: Books,
+    aside: Aside,
+    listener: socket.socket,
+    cleanup: AsyncExitStack,
+) -> None:
+    """What stands before the models, until a signal ends it. cleanup: does so after that."""
+    from headrace.access.authenticator import Authenticator
+    from headrace.access.changes import Changes
+    from headrace.access.pricelist import PriceList
+    from headrace.dispatch.errors import Unavailable
+    from headrace.edge.admin.office import Office
+    from headrace.edge.app import create_app
+    from headrace.edge.router import ModelRouter
+    from headrace.edge.server import Server
+    from headrace.edge.services import Services
+    from headrace.hosting.pins import Pins
+    from headrace.ledger.ledger import Ledger
+    from headrace.ledger.spending import Spending
+    from headrace.quotas.quotas import Quotas
+    from headrace.quotas.tally import QuotaTally
+
+    ledger = Ledger(books.database, books.edge)
+    await ledger.start()
+    cleanup.push_async_callback(ledger.stop)
+    changes = Changes(books.database)
+    keys = Authenticator(books.database, books.pepper, changes)
+    pins = Pins(books.database, models, served.pinned)
+    await pins.start()
+    cleanup.push_async_callback(pins.stop)
+    changes.subscribe(pins.changed)
+    await changes.start()
+    cleanup.push_async_callback(changes.stop)
+    tally = QuotaTally()
+    store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
+    # Again, so that whatever still runs ends, and is written down, before the books close.
+    cleanup.push_async_callback(models.stop, grace=1.0)
+    prices = PriceList(books.database)
+    changes.subscribe(prices.forget)
+    services = Services(
+        router=ModelRouter(models, prices),
+        models=models,
+        keys=keys,
+        quotas=Quotas(store, Spending(books.database), tally),
+        prices=prices,
+        tally=tally,
+        books=ledger,
+        max_body_bytes=int(settings.max_body_bytes),
+        max_choices=settings.max_choices,
+        open_metrics=settings.metrics == "open",
+    )
+    office = Office(books.database, changes, books.pepper)
+    server = Server(create_app(services, aside, office), on_stop=models.drain)
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    cleanup.push_async_callback(_stop_server, server, serving)
+    starting = asyncio.create_task(models.started())
+    await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
+    if not serving.done():
+        with contextlib.suppress(Unavailable):  # told to stop meanwhile
+            await starting
+            new_key = await asyncio.to_thread(books.first_key, settings)
+            announce(models.status(), listener, new_key)
+    await serving
+    await asyncio.gather(starting, return_exceptions=True)
 
 
 @contextlib.asynccontextmanager

@@ -59,12 +59,23 @@ class Standing(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the amount could be drawn as things stand."""
-        return self.amount == 0 or self.level.used + self._weight <= self._capacity
+        limit, amount, level = self
+        unit = MINUTE if limit.kind == "rate" else 1
+        return amount == 0 or level.used + amount * unit <= limit.size * unit
+
+    def drawn(self) -> Standing:
+        """As it stands when the amount has been drawn."""
+        limit, amount, (used, held) = self
+        if limit.kind == "rate":
+            return Standing(limit, amount, Level(used + amount * MINUTE, held))
+        return Standing(limit, amount, Level(used + amount, held + amount))
 
     @property
     def remaining(self) -> int:
         """Whole ones that are left."""
-        return max(0, self._capacity - self.level.used) // self._unit
+        limit, _, level = self
+        unit = MINUTE if limit.kind == "rate" else 1
+        return max(0, limit.size * unit - level.used) // unit
 
     @property
     def used(self) -> int:

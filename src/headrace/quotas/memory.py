@@ -63,7 +63,7 @@ class MemoryStore:
             self._sweep(now)
             for draw in draws:
                 self._draw(account, draw, now)
-            outcome = self._outcome(account, draws, now)
+            outcome = outcome._replace(standings=[each.drawn() for each in outcome.standings])
         return outcome._replace(status="granted")
 
     async def settle(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:

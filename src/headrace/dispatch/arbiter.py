@@ -22,7 +22,7 @@ from headrace.dispatch.room import Room
 from headrace.dispatch.shed import Shed, ShedReason
 from headrace.dispatch.status import TenantStatus
 
-PRUDENCE = 0.5
+PRUDENCE = 0.35
 """Whoever would begin within this part of the time it has may wait: estimates err, and one that
 is refused at once can go elsewhere."""
 
@@ -90,7 +90,7 @@ class Arbiter:
         if queue.waiting >= queue.policy.max_queue and queue.is_greediest(entry):
             return self._full(queue)
         prefill = self._prefill_time(entry)
-        most = PRUDENCE * left - prefill  # until its turn
+        most = PRUDENCE * (left - prefill)  # until its turn
         wait = self._wait(queue, entry, max(most, 0.0))
         return _late(wait + prefill, left) if left <= 0 or wait > most else None
 

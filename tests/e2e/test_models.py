@@ -128,9 +128,12 @@ def test_aliases_and_pins_act_at_once_and_the_last_pin_takes_its_version_along(
 
 
 def test_models_that_do_not_fit_the_memory_are_named_before_any_is_loaded(
-    folder: Path, smollm2_path: Path, coder_path: Path, tmp_path: Path
+    smollm2_path: Path, coder_path: Path, tmp_path: Path
 ) -> None:
-    models = ["--model", str(smollm2_path), "--model", str(coder_path)]
+    models = []
+    for name, path in (("small", smollm2_path), ("coder", coder_path)):
+        (tmp_path / f"{name}.gguf").symlink_to(path)  # installed files may have one name
+        models += ["--model", str(tmp_path / f"{name}.gguf")]
     done = headrace(
         "serve", "--port", "0", "--memory", "700MiB", *models, data_dir=tmp_path, check=False
     )

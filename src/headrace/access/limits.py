@@ -48,6 +48,10 @@ class Limits:
         except msgspec.ValidationError as error:
             raise AccessError(_explained(str(error))) from None
 
+    def changed(self, values: Mapping[str, object]) -> Limits:
+        """With these instead of its own. Raises AccessError as `of`."""
+        return Limits.of(asdict(self) | dict(values))
+
     def checked(self) -> Limits:
         """Itself. Raises AccessError as `of`."""
         return Limits.of(asdict(self))

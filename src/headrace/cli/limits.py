@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -53,11 +52,9 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
 def changed(limits: Limits, given: Mapping[str, object]) -> Limits:
     """The limits with those that were given. Raises CommandError: one is out of range."""
     from headrace.access.errors import AccessError
-    from headrace.access.limits import Limits
 
-    known = {field.name: getattr(limits, field.name) for field in fields(limits)}
     with plainly(AccessError):
-        return Limits.of({**known, **given})
+        return limits.changed(given)
 
 
 def described(limits: Limits) -> dict[str, object]:

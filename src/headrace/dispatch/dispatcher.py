@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import random
 import time
 from collections.abc import Callable
 
@@ -12,7 +11,7 @@ from msgspec.structs import replace
 
 from headrace.dispatch.arbiter import Arbiter
 from headrace.dispatch.entry import Entry
-from headrace.dispatch.errors import Overloaded, Refused, Unavailable
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable, jittered
 from headrace.dispatch.generation import Generation
 from headrace.dispatch.policy import Policies, usual_policies
 from headrace.dispatch.prefixes import names_of
@@ -272,13 +271,9 @@ class Dispatcher:
 
 
 def _unavailable(reason: str, message: str) -> Unavailable:
-    return Unavailable(reason, message, _jittered(1.0))
+    return Unavailable(reason, message, jittered(1.0))
 
 
 def _overloaded(shed: Shed) -> Overloaded:
     least, most = RETRY_SECONDS
-    return Overloaded(shed.reason, shed.message, _jittered(min(max(shed.wait, least), most)))
-
-
-def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(1.0, 3.0)
+    return Overloaded(shed.reason, shed.message, jittered(min(max(shed.wait, least), most)))

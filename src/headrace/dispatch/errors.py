@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 
 class Refused(Exception):
     """No place. reason: a short machine-readable word; retry_after: seconds, jittered so
@@ -19,3 +21,8 @@ class Overloaded(Refused):
 
 class Unavailable(Refused):
     """Nobody is there to do the work (HTTP 503). reason: "no_worker" or "draining"."""
+
+
+def jittered(seconds: float) -> float:
+    """A time after which to come back: once to three times as long."""
+    return seconds * random.uniform(1.0, 3.0)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 ShedReason = Literal["queue_full", "would_be_late", "waited_too_long"]
-SHED_REASONS: tuple[ShedReason, ...] = ("queue_full", "would_be_late", "waited_too_long")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
+from headrace.api.openai import rate_limits
 from headrace.edge.admin.office import Office
 from headrace.edge.admin.routes import admin_routes
 from headrace.edge.answering import Answering
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import Chat, Completion
 from headrace.edge.documents import inference_document, serve_document
-from headrace.edge.front import EXPOSED_HEADERS, Front
+from headrace.edge.front import Front
 from headrace.edge.generation import GenerationEndpoint
 from headrace.edge.health import HealthEndpoint
 from headrace.edge.metrics import MetricsEndpoint
 from headrace.edge.models import ModelsEndpoint
-from headrace.edge.responses import EXPECTED_FAULTS, answer_fault, answer_router
+from headrace.edge.responses import answer_router
 from headrace.edge.services import Services
+
+CORS: Mapping[str, Any] = {
+    "allow_origins": ["*"],
+    "allow_methods": ["GET", "POST"],
+    "allow_headers": ["*"],
+    "expose_headers": ["x-request-id", "x-headrace-route", "retry-after", *rate_limits.HEADERS],
+}
+"""Browsers may ask from any page: whoever asks has a key."""
 
 
 def create_app(services: Services, aside: Aside, office: Office | None = None) -> Front:
@@ -38,27 +51,16 @@ def create_app(services: Services, aside: Aside, office: Office | None = None) -
         Route("/healthz", health.live, methods=["GET"]),
         Route("/readyz", health.ready, methods=["GET"]),
         Route("/metrics", metrics.show, methods=["GET"]),
-        Route("/openapi.json", serve_document(inference_document()), methods=["GET"]),
+        Route("/openapi.json", serve_document(inference_document), methods=["GET"]),
         Route("/", health.index, methods=["GET"]),
         *(admin_routes(services, office) if office else ()),
     ]
     app = Starlette(
         routes=routes,
-        middleware=[
-            Middleware(Answering),
-            Middleware(
-                CORSMiddleware,
-                allow_origins=["*"],
-                allow_methods=["GET", "POST"],
-                allow_headers=["*"],
-                expose_headers=EXPOSED_HEADERS,
-            ),
-        ],
-        exception_handlers={
-            HTTPException: answer_router,
-            **dict.fromkeys(EXPECTED_FAULTS, answer_fault),
-        },
+        middleware=[Middleware(CORSMiddleware, **CORS), Middleware(Answering)],
+        exception_handlers={HTTPException: answer_router},
     )
     app.router.redirect_slashes = False
-    direct = {"/v1/chat/completions": Answering(chat), "/v1/completions": Answering(completion)}
+    posts: dict[str, ASGIApp] = {"/v1/chat/completions": chat, "/v1/completions": completion}
+    direct = {path: CORSMiddleware(Answering(post), **CORS) for path, post in posts.items()}
     return Front(app, services.meter, direct, {route.endpoint: route.path for route in routes})

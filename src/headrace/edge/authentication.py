@@ -23,7 +23,7 @@ _REFUSALS = {
 async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENCE) -> Principal:
     """The principal of the request's key, which must have the wanted scope. Touches neither
     the body nor anything behind the edge. Raises ApiError (401, 403)."""
-    scheme, _, key = header(scope, b"authorization").partition(" ")
+    scheme, _, key = (header(scope, b"authorization") or "").partition(" ")
     key = key.strip()
     if scheme.lower() != "bearer" or not key:
         raise invalid_api_key(

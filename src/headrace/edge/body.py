@@ -17,7 +17,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
     Raises ApiError (413) as soon as it is known to be larger, and ClientGone.
     """
-    declared = header(scope, b"content-length")
+    declared = header(scope, b"content-length") or ""
     if declared.isdecimal() and int(declared) > limit:
         raise body_too_large(limit)
     parts: list[bytes] = []

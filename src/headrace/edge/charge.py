@@ -70,7 +70,6 @@ class Charge:
         usage = self.usage()
         return Consumed(
             prompt_tokens=usage.prompt_tokens,
-            cached_tokens=usage.prompt_tokens_details.cached_tokens,
             completion_tokens=usage.completion_tokens,
             cost=self._cost(usage),
             refused=refused,

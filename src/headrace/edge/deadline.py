@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import time
 
-from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from headrace.api.openai.errors import ApiError, invalid_request
+from headrace.edge.headers import header
 
 DEADLINE_HEADER = "x-headrace-deadline-ms"
 """Milliseconds from now, a positive whole number."""
@@ -22,11 +22,12 @@ MOST_MILLISECONDS = 10**9
 def deadline_of(scope: Scope) -> float | None:
     """Unix seconds, the earliest of what the headers say; None if they say nothing. Raises
     ApiError if one makes no sense."""
-    headers = Headers(scope=scope)
     waits = []
-    if (text := headers.get(DEADLINE_HEADER)) is not None:
+    if (text := header(scope, DEADLINE_HEADER.encode())) is not None:
         waits.append(_milliseconds(text) / 1000)
-    waits += [_seconds(name, headers[name]) for name in TIMEOUT_HEADERS if name in headers]
+    for name in TIMEOUT_HEADERS:
+        if (text := header(scope, name.encode())) is not None:
+            waits.append(_seconds(name, text))
     soonest = min(waits, default=math.inf)
     return None if soonest == math.inf else time.time() + soonest
 
@@ -47,5 +48,5 @@ def _seconds(name: str, text: str) -> float:
     return seconds or 1.0  # JavaScript's client cuts fractions off: it has less than a second
 
 
-def _nonsense(header: str, wanted: str) -> ApiError:
-    return invalid_request(f"Invalid header '{header}': it must be {wanted}.", header)
+def _nonsense(name: str, wanted: str) -> ApiError:
+    return invalid_request(f"Invalid header '{name}': it must be {wanted}.", name)

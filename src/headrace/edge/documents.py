@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 
 import msgspec
 from starlette.requests import Request
@@ -18,11 +19,12 @@ def inference_document() -> Schema:
     return make_document("Headrace", ABOUT, __version__, OPERATIONS, HEADERS)
 
 
-def serve_document(document: Schema) -> Callable[[Request], Awaitable[Response]]:
-    """An endpoint that answers with it."""
-    content = msgspec.json.encode(document)
+def serve_document(make: Callable[[], Schema]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that answers with it, made when it is first asked for: it would hold up every
+    start."""
+    content = cache(lambda: msgspec.json.encode(make()))
 
     async def show(request: Request) -> Response:
-        return json_response(content)
+        return json_response(content())
 
     return show

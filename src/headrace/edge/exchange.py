@@ -31,7 +31,7 @@ class Exchange:
 
 def begin_exchange(scope: Scope) -> Exchange:
     """Give the request an exchange, under the caller's x-request-id if that is a decent one."""
-    offered = header(scope, b"x-request-id")
+    offered = header(scope, b"x-request-id") or ""
     accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
     exchange = scope["headrace"] = Exchange(accepted)
     return exchange

@@ -8,23 +8,13 @@ from collections.abc import Mapping
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from headrace.api.openai import rate_limits
 from headrace.edge.exchange import begin_exchange
-from headrace.edge.headers import header
 from headrace.observe.meter import Meter
 
 log = structlog.get_logger("headrace.edge")
 
 POLLED = ("/healthz", "/readyz", "/metrics")
 """Paths that balancers and Prometheus ask for all the time."""
-
-EXPOSED_HEADERS = ("x-request-id", "x-headrace-route", "retry-after", *rate_limits.HEADERS)
-"""Headers of answers that browsers show to scripts of other origins."""
-
-CORS_HEADERS = {
-    "access-control-allow-origin": "*",
-    "access-control-expose-headers": ", ".join(EXPOSED_HEADERS),
-}
 
 CLIENT_GONE = 499
 """What the log shows where the client left before there was a status."""
@@ -56,8 +46,6 @@ class Front:
             return
         exchange = begin_exchange(scope)
         direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
-        if direct is not None and header(scope, b"origin"):
-            exchange.headers.update(CORS_HEADERS)
         self._meter.in_flight += 1
 
         async def send_with_id(message: Message) -> None:

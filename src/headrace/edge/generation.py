@@ -103,7 +103,7 @@ class GenerationEndpoint(Generic[R]):
             plan = await self._dialect.plan(deployment.planner, request, id, principal)
             long = deployment.model.is_long(plan.longest_prompt)
             price = await services.prices.price(deployment.model.name)
-            demand = _demand(plan, deployment.model.name, long, price)
+            demand = _demand(plan, long, price)
             reservation = await services.quotas.reserve(principal, demand)
         exchange.headers.update(rate_limit_headers(reservation.standings))
         job = Job(deployment.places, plan.generations, replace(terms, long=long))
@@ -160,10 +160,9 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await charge.close()
 
 
-def _demand(plan: Plan, model: str, long: bool, price: Price | None) -> Demand:
+def _demand(plan: Plan, long: bool, price: Price | None) -> Demand:
     prompt, output = plan.prompt_tokens, plan.output_tokens
     return Demand(
-        model=model,
         prompt_tokens=prompt,
         output_tokens=output,
         bounded=plan.bounded,

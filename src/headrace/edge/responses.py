@@ -20,7 +20,6 @@ from headrace.api.openai.errors import (
     unavailable,
 )
 from headrace.dispatch.errors import Overloaded, Refused
-from headrace.edge.exchange import exchange_of
 from headrace.edge.job import EngineFault, EngineRefusal
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.errors import LimitReached
@@ -79,11 +78,6 @@ def _rate_limited(fault: LimitReached) -> ApiError:
     else:
         type = "tokens" if "tokens" in fault.limit.name else "requests"
     return rate_limited(str(fault), type, after=fault.after, final=fault.final)
-
-
-async def answer_fault(request: Request, fault: Exception) -> Response:
-    """Exception handler of the application for EXPECTED_FAULTS."""
-    return error_response(as_api_error(fault, exchange_of(request.scope).id))
 
 
 async def answer_router(request: Request, refusal: Exception) -> Response:

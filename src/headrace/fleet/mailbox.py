@@ -43,12 +43,10 @@ class Mailbox:
             return False
         self._completion_tokens += len(output.tokens)
         self.finish = output.finish
-        if self._rest is not None:
-            self._rest.add(output)
-        elif len(self._unread) < MOST_UNREAD:
+        if self._rest is None and len(self._unread) < MOST_UNREAD:
             self._unread.append(output)
         else:
-            self._rest = Rest()
+            self._rest = self._rest or Rest()
             self._rest.add(output)
         if self._reader is not None and not self._reader.done():
             self._reader.set_result(None)

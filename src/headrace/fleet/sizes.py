@@ -92,13 +92,14 @@ def _too_small(config: WorkerConfig, held: Memory, kv: int) -> str:
         "reserve": held.reserve,
         "kv_memory" if config.kv_memory else "one block of KV cache": kv,
     }
-    listed = ", ".join(f"{name} {_mebibytes(size)}" for name, size in parts.items())
+    listed = ", ".join(f"{name} {mebibytes(size)}" for name, size in parts.items())
     return (
-        f"memory is {_mebibytes(config.memory or 0)}, but {config.model} needs"
-        f" {_mebibytes(held.peak(kv))} at least: {listed};"
-        f" while it loads {_mebibytes(held.reserve + held.loading)}"
+        f"memory is {mebibytes(config.memory or 0)}, but {config.model} needs"
+        f" {mebibytes(held.peak(kv))} at least: {listed};"
+        f" while it loads {mebibytes(held.reserve + held.loading)}"
     )
 
 
-def _mebibytes(size: int) -> str:
+def mebibytes(size: int) -> str:
+    """Rounded up, in words."""
     return f"{-(-size // MIB)} MiB"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,13 +10,13 @@ from dataclasses import replace
 import msgspec
 import structlog
 
-from headrace.dispatch.errors import Overloaded, Refused, Unavailable
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable, jittered
 from headrace.edge.services import ModelStatus, ServedModel, Use
+from headrace.fleet.sizes import mebibytes
 from headrace.hosting.hosted import Files, HostedModel, MakeEngine, OpenFiles
 from headrace.hosting.plan import plan
 from headrace.hosting.spec import ModelSpec
 from headrace.routing.menu import Menu
-from headrace.settings import MIB
 
 log = structlog.get_logger("headrace.hosting")
 
@@ -93,7 +92,7 @@ class HostedModels:
         while True:
             if self.draining or hosted.closed:
                 message = f"the model {model.name} takes no requests"
-                raise Unavailable("draining", message, _jittered(1.0))
+                raise Unavailable("draining", message, jittered(1.0))
             if hosted.deployment is not None:
                 deployment = hosted.hold()
                 break
@@ -198,7 +197,7 @@ class HostedModels:
             raise Overloaded(
                 "queue_full",
                 f"{hosted.waiting} requests wait for {hosted.spec.version.name} to be loaded",
-                _jittered(1.0),
+                jittered(1.0),
             )
         hosted.waiting += 1
         left = self._patience if deadline is None else deadline - time.time()
@@ -207,7 +206,7 @@ class HostedModels:
                 await self._load(hosted)
         except TimeoutError:
             message = f"the model {hosted.spec.version.name} was not loaded in time"
-            raise Unavailable("loading", message, _jittered(1.0)) from None
+            raise Unavailable("loading", message, jittered(1.0)) from None
         finally:
             hosted.waiting -= 1
 
@@ -305,15 +304,7 @@ def _no_room(hosted: HostedModel, excess: int) -> Unavailable:
     """Which others are in the way is not for callers."""
     log.warning("model_does_not_fit", model=hosted.spec.label, missing_bytes=excess)
     message = (
-        f"the model {hosted.spec.version.name} needs {_mebibytes(hosted.memory)} MiB of memory, and"
-        f" other models are in use: {_mebibytes(excess)} MiB are missing"
+        f"the model {hosted.spec.version.name} needs {mebibytes(hosted.memory)} of memory, and"
+        f" other models are in use: {mebibytes(excess)} are missing"
     )
-    return Unavailable("no_memory", message, _jittered(2.0))
-
-
-def _mebibytes(size: int) -> int:
-    return -(-size // MIB)
-
-
-def _jittered(seconds: float) -> float:
-    return seconds * random.uniform(1.0, 3.0)
+    return Unavailable("no_memory", message, jittered(2.0))

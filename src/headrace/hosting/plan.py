@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.fleet.errors import DoesNotFit
-from headrace.settings import MIB
+from headrace.fleet.sizes import mebibytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,13 @@ def _largest(demand: Sequence[Claim]) -> Claim:
 
 
 def _too_small(limit: int, always: Sequence[Claim], demand: Sequence[Claim]) -> str:
-    parts = [f"{claim.label} {_mebibytes(claim.least)}" for claim in always]
+    parts = [f"{claim.label} {mebibytes(claim.least)}" for claim in always]
     needed = sum(claim.least for claim in always)
     if demand:
         largest = max(demand, key=lambda claim: claim.least)
-        parts.append(f"{largest.label} {_mebibytes(largest.least)} on demand")
+        parts.append(f"{largest.label} {mebibytes(largest.least)} on demand")
         needed += largest.least
     return (
-        f"memory is {_mebibytes(limit)}, but the models need {_mebibytes(needed)} at least:"
+        f"memory is {mebibytes(limit)}, but the models need {mebibytes(needed)} at least:"
         f" {', '.join(parts)}"
     )
-
-
-def _mebibytes(size: int) -> str:
-    return f"{-(-size // MIB)} MiB"

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
     """Before dispatch. prompt_tokens: exact, each prompt once. output_tokens: the most that may be
-    generated, over all choices; bounded: whether the caller set that bound. model: served name.
-    long: whether limits of long requests hold for it. cost: the most it may cost, in nano-units
-    of money."""
+    generated, over all choices; bounded: whether the caller set that bound. long: whether limits
+    of long requests hold for it. cost: the most it may cost, in nano-units of money."""
 
-    model: str
     prompt_tokens: int
     output_tokens: int
     bounded: bool
@@ -22,11 +20,10 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Consumed:
-    """At the end. cached_tokens are part of prompt_tokens; cost: nano-units of money. refused: it
-    was turned away because of us, so that it does not count as a request."""
+    """At the end. cost: nano-units of money. refused: it was turned away because of us, so that it
+    does not count as a request."""
 
     prompt_tokens: int = 0
-    cached_tokens: int = 0
     completion_tokens: int = 0
     cost: int = 0
     refused: bool = False

@@ -29,7 +29,7 @@ from tests.store.fixtures import (  # noqa: F401
 )
 
 PEPPER = b"p" * 32
-ROOT = Key("root", "secret")
+ROOT = Key("boot", "secret")
 
 
 class Headquarters:

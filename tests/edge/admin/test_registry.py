@@ -183,7 +183,7 @@ async def test_a_change_that_cannot_be_told_fails(
         ("GET", "/audit", {"query": {"after": "x"}}, "after"),
         ("PUT", "/aliases/x", {"target": "a b"}, "target"),
         ("GET", "/tenants/root", {"query": {"deep": "1"}}, "deep"),
-        ("POST", "/keys/root/revoke", {"when": "later"}, None),
+        ("POST", "/keys/boot/revoke", {"when": "later"}, None),
         ("POST", "/drain", {"query": {"wait": "1"}}, "wait"),
     ],
 )

@@ -84,6 +84,7 @@ class CompletionAnswer:
                 model=self._head.model,
                 choices=[self._choice(choice) for choice in choices],
                 usage=usage,
+                service_tier=self._head.service_tier,
                 system_fingerprint=self._head.fingerprint,
             )
         )

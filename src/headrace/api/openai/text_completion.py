@@ -57,6 +57,7 @@ class TextCompletion(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     choices: list[TextChoice]
     usage: Usage
+    service_tier: AnsweredTier
     system_fingerprint: str
 
 

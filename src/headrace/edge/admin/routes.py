@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from starlette.routing import Route
@@ -42,6 +43,7 @@ def admin_routes(services: Services, office: Office) -> list[Route]:
     ]
 
 
+@cache
 def admin_document() -> dict[str, Any]:
     return make_document("Headrace administration", ABOUT, __version__, OPERATIONS, HEADERS)
 
@@ -50,10 +52,9 @@ def _acts(services: Services, office: Office) -> Mapping[str, Act]:
     tenants, keys, records = Tenants(office), Keys(office), Records(office)
     aliases, pins, prices = Aliases(office), Pins(office), Prices(office)
     models, service = HostedModels(services.models), Service(services)
-    document = admin_document()
 
     async def show_document(ask: Ask) -> object:
-        return document
+        return admin_document()
 
     return {
         "listTenants": tenants.list,

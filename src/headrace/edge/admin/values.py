@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TypeVar
 
 import msgspec
@@ -25,7 +25,7 @@ def changed(limits: Limits, change: LimitsChange) -> Limits:
     values = {name: v for name, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if isinstance(budget := values.get("budget"), str):
         values["budget"] = parse_money(budget)
-    return replace(limits, **values).checked()
+    return limits.changed(values)
 
 
 def limits_view(limits: Limits) -> LimitsView:

@@ -34,7 +34,7 @@ from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
 from headrace.edge.plan import Planner
 from headrace.edge.router import ModelRouter
-from headrace.edge.services import ModelStatus, ServedModel, Services, Use
+from headrace.edge.services import ModelStatus, ServedModel, Services, UnknownModel, Use
 from headrace.engine.blocks import BlockPool
 from headrace.engine.budget import StepBudget
 from headrace.engine.loop import Engine
@@ -384,7 +384,11 @@ class InMemory:
         return await self.unload(name, grace)
 
     def _of(self, name: str) -> Deployment:
-        return next(d for d in self._deployments if d.model.name == name.partition("@")[0])
+        for deployment in self._deployments:
+            model = deployment.model
+            if name in (model.name, f"{model.name}@{model.version}"):
+                return deployment
+        raise UnknownModel(f"no model called {name[:200]!r} is served")
 
     def _status(self, deployment: Deployment) -> ModelStatus:
         name = deployment.model.name

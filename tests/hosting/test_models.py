@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.dispatch.errors import Overloaded, Unavailable
-from headrace.edge.services import Use
+from headrace.edge.services import UnknownModel, Use
 from headrace.fleet.errors import DoesNotFit, WorkerFailed
-from headrace.hosting.models import HostedModels, UnknownModel
+from headrace.hosting.models import HostedModels
 from tests.hosting.fakes import Garage, pinned, spec
 
 Open = Callable[..., Any]

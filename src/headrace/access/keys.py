@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 from uuid import UUID
 
 import msgspec
@@ -20,6 +21,8 @@ from headrace.access.principal import SCOPES, Scope
 from headrace.access.revision import begin_change
 from headrace.access.tenants import ensure_tenant
 from headrace.store.schema import key_secrets, keys, tenants
+
+KeyState = Literal["valid", "expired", "revoked"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +59,12 @@ class StoredKey:
 
     def is_expired(self, now: float) -> bool:
         return self.expires_at is not None and self.expires_at <= now * 1000
+
+    def state(self, now: float) -> KeyState:
+        """At this moment, in unix seconds."""
+        if self.revoked_at is not None:
+            return "revoked"
+        return "expired" if self.is_expired(now) else "valid"
 
 
 def find_key(connection: Connection, id: str) -> StoredKey | None:

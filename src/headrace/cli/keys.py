@@ -147,16 +147,10 @@ def _described(stored: StoredKey) -> dict[str, object]:
         "id": stored.id,
         "tenant": stored.tenant,
         "scopes": sorted(stored.scopes),
-        "state": _state(stored, now),
+        "state": stored.state(now),
         "live_secrets": live,
         "limits": described(stored.limits),
         "created": iso(stored.created_at),
         "expires": iso(stored.expires_at),
         "revoked": iso(stored.revoked_at),
     }
-
-
-def _state(stored: StoredKey, now: float) -> str:
-    if stored.revoked_at is not None:
-        return "revoked"
-    return "expired" if stored.is_expired(now) else "valid"

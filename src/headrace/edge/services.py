@@ -172,6 +172,10 @@ class ModelStatus:
     deployment: Deployment | None
 
 
+class UnknownModel(LookupError):
+    """There is none of that name; the message says so."""
+
+
 class Models(Protocol):
     """The models there are (`hosting.models.HostedModels`)."""
 
@@ -193,16 +197,18 @@ class Models(Protocol):
         ...
 
     async def load(self, name: str) -> ModelStatus:
-        """Have it in memory and open. name: NAME or NAME@VERSION of one there is. Raises
+        """Have it in memory and open. name: NAME or NAME@VERSION. Raises UnknownModel, and
         Refused."""
         ...
 
     async def unload(self, name: str, grace: float = ...) -> ModelStatus:
-        """Free its memory, when what runs has finished or `grace` seconds are over."""
+        """Free its memory, when what runs has finished or `grace` seconds are over. Raises
+        UnknownModel."""
         ...
 
     async def close(self, name: str, grace: float = ...) -> ModelStatus:
-        """Take no request for it until it is loaded by hand, and unload it."""
+        """Take no request for it until it is loaded by hand, and unload it. Raises
+        UnknownModel."""
         ...
 
 

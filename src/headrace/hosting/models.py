@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from headrace.dispatch.errors import Overloaded, Refused, Unavailable, jittered
-from headrace.edge.services import ModelStatus, ServedModel, Use
+from headrace.edge.services import ModelStatus, ServedModel, UnknownModel, Use
 from headrace.fleet.sizes import mebibytes
 from headrace.hosting.hosted import Files, HostedModel, MakeEngine, OpenFiles
 from headrace.hosting.plan import plan
@@ -28,10 +28,6 @@ RETRY_SECONDS = 5.0
 
 UNLOAD_GRACE = 30.0
 """Seconds for which requests may finish on a model that is to be unloaded."""
-
-
-class UnknownModel(LookupError):
-    """There is none of that name; the message says so."""
 
 
 class HostedModels:

@@ -91,7 +91,7 @@ def _fields(stored: StoredKey) -> dict[str, Any]:
         "id": stored.id,
         "tenant": stored.tenant,
         "scopes": sorted(stored.scopes),
-        "state": _state(stored),
+        "state": stored.state(time.time()),
         "limits": limits_view(stored.limits),
         "created_at": stored.created_at // 1000,
         "expires_at": seconds(stored.expires_at),
@@ -101,9 +101,3 @@ def _fields(stored: StoredKey) -> dict[str, Any]:
             for s in stored.secrets
         ],
     }
-
-
-def _state(stored: StoredKey) -> str:
-    if stored.revoked_at is not None:
-        return "revoked"
-    return "expired" if stored.is_expired(time.time()) else "valid"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import structlog
 
-from headrace.api.admin.models import HostedModelList, ModelView, Unload
+from headrace.api.admin.models import HostedModelList, ModelView
 from headrace.api.openai.errors import no_such
 from headrace.edge.admin.endpoint import Ask
-from headrace.edge.services import Models, ModelStatus
+from headrace.edge.services import Models, ModelStatus, UnknownModel
 
 log = structlog.get_logger("headrace.edge")
 
@@ -21,26 +24,27 @@ class HostedModels:
 
     async def load(self, ask: Ask) -> ModelView:
         """When it is in memory and takes requests."""
-        name = self._known(ask.path["name"])
-        log.info("model_load_asked", model=name, actor=ask.actor)
-        return _view(await self._models.load(name))
+        name = ask.path["name"]
+        log.info("model_load_asked", model=name[:200], actor=ask.actor)
+        with _unknown_as_404():
+            return _view(await self._models.load(name))
 
     async def unload(self, ask: Ask) -> ModelView:
         """When it is gone."""
-        name, body = self._known(ask.path["name"]), ask.body
-        log.info("model_unload_asked", model=name, close=body.close, actor=ask.actor)
-        return _view(await self._gone(name, body))
-
-    async def _gone(self, name: str, body: Unload) -> ModelStatus:
+        name, body = ask.path["name"], ask.body
+        log.info("model_unload_asked", model=name[:200], close=body.close, actor=ask.actor)
         unload = self._models.close if body.close else self._models.unload
-        return await unload(name, body.grace_seconds)
+        with _unknown_as_404():
+            return _view(await unload(name, body.grace_seconds))
 
-    def _known(self, name: str) -> str:
-        for status in self._models.status():
-            model = status.model
-            if name == f"{model.name}@{model.version}" or (name == model.name and model.current):
-                return name
-        raise no_such(f"No model called '{name[:200]}' is served.")
+
+@contextmanager
+def _unknown_as_404() -> Iterator[None]:
+    try:
+        yield
+    except UnknownModel as unknown:
+        message = str(unknown)
+        raise no_such(f"{message[:1].upper()}{message[1:]}.") from None
 
 
 def _view(status: ModelStatus) -> ModelView:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
 
+from headrace.access.price import format_money
 from headrace.quotas.errors import LimitReached
 from headrace.quotas.limit import Draw, Limit, Standing
 
@@ -24,7 +24,7 @@ def refusal_of(standings: Sequence[Standing], moment: float) -> LimitReached:
     if limit.kind == "budget":
         message = (
             f"What is left of the budget of {_whose(limit)} is held by requests on their way, and "
-            f"this one may cost up to {_money(worst.amount)}. Please try again later."
+            f"this one may cost up to {format_money(worst.amount)}. Please try again later."
         )
     elif limit.kind == "slots":
         message = (
@@ -55,8 +55,9 @@ def _budget_spent(standing: Standing, standings: Sequence[Standing], moment: flo
     limit = standing.limit
     left = max(0, limit.size - (standing.level.used - standing.level.held))
     message = (
-        f"Budget of {_whose(limit)} reached: {_money(left)} of {_money(limit.stated)} are left in "
-        f"this period, and the request may cost up to {_money(standing.amount)}."
+        f"Budget of {_whose(limit)} reached: {format_money(left)} of "
+        f"{format_money(limit.stated)} are left in this period, and the request may cost up to "
+        f"{format_money(standing.amount)}."
     )
     after = max(0, limit.ends - int(moment * 1000))
     return LimitReached(message, limit=limit, standings=standings, after=after, final=True)
@@ -78,8 +79,3 @@ def _whose(limit: Limit) -> str:
 
 def _words(limit: Limit) -> str:
     return limit.name.replace("_", " ")
-
-
-def _money(nano: int) -> str:
-    """Units, with no more decimals than it takes."""
-    return f"{(Decimal(nano) / 10**9).normalize():f}"

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import psutil
 import uvloop
 
 from engines.engine import KEY, PEERS, free_port
@@ -185,8 +186,8 @@ def headrace(gguf: Path, pace: float) -> Iterator[tuple[int, str]]:
         pace_and_key = {"HEADRACE_TEST_PACE": str(pace), "HEADRACE_BOOTSTRAP_KEY": KEY}
         with process(command, SERVER_CORE, **pace_and_key) as serving:
             await_answer(f"http://127.0.0.1:{port}/readyz")
-            for child in _children(serving.pid):  # the engine belongs to the client's side
-                os.sched_setaffinity(child, {CLIENT_CORE})
+            for child in psutil.Process(serving.pid).children():  # the engine: the client's side
+                os.sched_setaffinity(child.pid, {CLIENT_CORE})
             yield port, _served(port)
 
 
@@ -226,11 +227,6 @@ def _served(port: int) -> str:
     with urllib.request.urlopen(request) as answer:
         name: str = msgspec.json.decode(answer.read())["data"][0]["id"]
     return name
-
-
-def _children(pid: int) -> list[int]:
-    """Processes below one; with `taskset` it is the server itself."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def row(name: str, tally: Tally) -> None:

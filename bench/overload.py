@@ -23,6 +23,7 @@ from pathlib import Path
 
 import httpx
 import msgspec
+import psutil
 
 import plots
 from engines.engine import KEY
@@ -35,12 +36,15 @@ from run import OUT, model_path
 
 DOCS = Path(__file__).parents[1] / "docs"
 FILE = OUT / "overload.json"
+MIB = 1024 * 1024
 STREAMS = 64
 CALM = 0.5
 CALM_SECONDS = 20.0
 AFTER_SECONDS = 30.0
 TARGETS = {name: policy.deadline for name, policy in usual_policies(0).items()}
 """Seconds to the first token, by class."""
+Processes = tuple[psutil.Process, psutil.Process]
+"""The one that serves and its engine's."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,7 @@ class Load:
 
 
 async def measure(
-    servers: dict[str, Server], pids: tuple[int, int], times: float, seconds: float
+    servers: dict[str, Server], processes: Processes, times: float, seconds: float
 ) -> Figures:
     load = Load(servers, random.Random(7))
     await load.closed(STREAMS, 8)
@@ -168,7 +172,7 @@ async def measure(
     print(f"  capacity {capacity:.1f} requests/s, {peak:.0f} cost/s", flush=True)
     load = Load(servers, random.Random(8))
     samples: list[Sample] = []
-    sampling = asyncio.create_task(_sample(load, next(iter(servers.values())), pids, samples))
+    sampling = asyncio.create_task(_sample(load, next(iter(servers.values())), processes, samples))
     sent: set[asyncio.Task[None]] = set()
     await load.open(CALM * capacity, CALM_SECONDS, sent)
     start = load.now
@@ -192,35 +196,24 @@ async def measure(
     )
 
 
-async def _sample(load: Load, server: Server, pids: tuple[int, int], samples: list[Sample]) -> None:
+async def _sample(load: Load, server: Server, processes: Processes, samples: list[Sample]) -> None:
     async with httpx.AsyncClient(timeout=30) as client:
         while True:
             at = load.now
             ready = (await client.get(server.url.removesuffix("v1") + "readyz")).json()
-            serving, engine = map(_resident, pids)
+            serving, engine = (process.memory_info().rss / MIB for process in processes)
             queued = ready["dispatch"]["queued"]
             samples.append(Sample(at=at, queued=queued, serving=serving, engine=engine))
             await asyncio.sleep(1)
 
 
-def _resident(pid: int) -> float:
-    """MiB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.partition("VmRSS:")[2].split()[0]) / 1024
-
-
-def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
-
-
 @contextmanager
-def serving(gguf: Path) -> Iterator[tuple[dict[str, Server], tuple[int, int]]]:
-    """A server for each tenant's key, and the ids of its two processes."""
-    before = set(_children(_own()))
+def serving(gguf: Path) -> Iterator[tuple[dict[str, Server], Processes]]:
+    """A server for each tenant's key, and its two processes."""
+    before = set(psutil.Process().children())
     with Headrace().serve(gguf, Workload(title="", streams=1, requests=1, output=1)) as server:
-        (parent,) = set(_children(_own())) - before
-        (worker,) = _children(parent)
+        (parent,) = set(psutil.Process().children()) - before
+        (worker,) = parent.children()
         admin = httpx.Client(
             base_url=server.url.removesuffix("v1") + "admin/v1",
             headers={"authorization": f"Bearer {KEY}"},
@@ -232,10 +225,6 @@ def serving(gguf: Path) -> Iterator[tuple[dict[str, Server], tuple[int, int]]]:
             made = admin.post("/keys", json={"tenant": kind.tenant}).raise_for_status().json()
             servers[kind.tenant] = msgspec.structs.replace(server, key=made["key"])
         yield servers, (parent, worker)
-
-
-def _own() -> int:
-    return int(Path("/proc/self").resolve().name)
 
 
 # What it came to.
@@ -306,8 +295,8 @@ def main() -> None:
     parser.add_argument("--draw", action="store_true", help="the last run again")
     args = parser.parse_args()
     if not args.draw:
-        with serving(model_path(args.model)) as (servers, pids):
-            figures = asyncio.run(measure(servers, pids, args.times, args.seconds))
+        with serving(model_path(args.model)) as (servers, processes):
+            figures = asyncio.run(measure(servers, processes, args.times, args.seconds))
         OUT.mkdir(exist_ok=True)
         FILE.write_bytes(msgspec.json.encode(figures))
     figures = msgspec.json.decode(FILE.read_bytes(), type=Figures)

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import openai
+import psutil
 import pytest
 
 KEY = "hr-e2e_a-key-for-tests-only"
@@ -62,8 +63,7 @@ class Service:
 
     def children(self) -> list[int]:
         """Process ids of the workers."""
-        tasks = Path(f"/proc/{self.process.pid}/task")
-        return [int(pid) for t in tasks.iterdir() for pid in (t / "children").read_text().split()]
+        return [child.pid for child in psutil.Process(self.process.pid).children()]
 
     def command(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a `headrace` command on the same data directory."""

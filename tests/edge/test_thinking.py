@@ -53,6 +53,7 @@ async def test_thoughts_stand_beside_the_answer(world: World, stream: bool) -> N
     assert (thoughts, answer) == ("Let me see.", "ok")
     assert usage["completion_tokens"] == len(said) + 1
     assert reasoning_tokens(usage) == len("<think>\nLet me see.\n</think>")
+    assert world.books.last()["reasoning_tokens"] == reasoning_tokens(usage)
 
 
 @BOTH

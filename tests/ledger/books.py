@@ -57,5 +57,10 @@ async def close(
     ledger: Ledger, id: UUID, tokens: int = 7, cached: int = 2, ending: Ending = "stop"
 ) -> None:
     await ledger.close(
-        id, prompt_tokens=5, completion_tokens=tokens, cached_tokens=cached, ending=ending
+        id,
+        prompt_tokens=5,
+        completion_tokens=tokens,
+        cached_tokens=cached,
+        reasoning_tokens=0,
+        ending=ending,
     )

@@ -36,7 +36,12 @@ async def serve(ledger: Ledger, tenant_id: UUID, key_id: str, number: int) -> No
         await ledger.open(charge)
         os.write(1, f"opened {id}\n".encode())
         await ledger.close(
-            id, prompt_tokens=1, completion_tokens=number, cached_tokens=0, ending="stop"
+            id,
+            prompt_tokens=1,
+            completion_tokens=number,
+            cached_tokens=0,
+            reasoning_tokens=0,
+            ending="stop",
         )
         os.write(1, f"closed {id} {number}\n".encode())
 

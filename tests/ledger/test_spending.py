@@ -20,7 +20,7 @@ async def charge(
     await ledger.open(opened)
     if closed:
         counts = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": 0}
-        await ledger.close(opened.id, **counts, cost=cost, ending="stop")
+        await ledger.close(opened.id, **counts, reasoning_tokens=0, cost=cost, ending="stop")
     await ledger.stop()
 
 

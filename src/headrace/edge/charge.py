@@ -61,6 +61,7 @@ class Charge:
             prompt_tokens=usage.prompt_tokens,
             completion_tokens=usage.completion_tokens,
             cached_tokens=usage.prompt_tokens_details.cached_tokens,
+            reasoning_tokens=usage.completion_tokens_details.reasoning_tokens,
             cost=self._cost(usage),
             ending=ending,
         )

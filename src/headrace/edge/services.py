@@ -75,6 +75,7 @@ class Books(Protocol):
         prompt_tokens: int,
         completion_tokens: int,
         cached_tokens: int,
+        reasoning_tokens: int,
         cost: int,
         ending: Ending,
     ) -> None: ...

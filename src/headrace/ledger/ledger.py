@@ -104,7 +104,7 @@ class Ledger:
         prompt_tokens: int,
         completion_tokens: int,
         cached_tokens: int,
-        reasoning_tokens: int = 0,
+        reasoning_tokens: int,
         cost: int = 0,
         ending: Ending,
     ) -> None:

@@ -177,8 +177,8 @@ class Arbiter:
                 if head is not None:
                     heads[name] = head
         self._time.stand([self.queues[name].account for name in heads])
-        if not heads:
-            return None
+        if len(heads) <= 1:
+            return next(iter(heads.values()), None)
 
         def standing(name: ServiceClass) -> tuple[bool, bool, float, int]:
             queue = self.queues[name]

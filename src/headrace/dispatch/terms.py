@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from uuid import UUID
+
+from msgspec import Struct
 
 from headrace.access.tenant import ServiceClass
 
@@ -11,8 +12,7 @@ NOBODY = UUID(int=0)
 """Whom the service's own requests belong to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class Terms(Struct, frozen=True, kw_only=True):
     """tenant: whose service it counts as, weighed by `weight` against other tenants of the
     class. deadline: unix seconds after which the answer's first token is of no use; None for the
     class's own. long: it waits in the long lane."""

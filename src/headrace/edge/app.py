@@ -62,5 +62,5 @@ def create_app(services: Services, aside: Aside, office: Office | None = None) -
     )
     app.router.redirect_slashes = False
     posts: dict[str, ASGIApp] = {"/v1/chat/completions": chat, "/v1/completions": completion}
-    direct = {path: CORSMiddleware(Answering(post), **CORS) for path, post in posts.items()}
+    direct = {path: Answering(post) for path, post in posts.items()}
     return Front(app, services.meter, direct, {route.endpoint: route.path for route in routes})

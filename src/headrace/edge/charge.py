@@ -18,10 +18,10 @@ from headrace.observe.meter import Generated, Meter
 from headrace.quotas.demand import Consumed
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Charge:
     """The charge of a job's request, whatever becomes of the job. price: of its model, if that
-    has one."""
+    has one. closed: what it came to, once it is closed."""
 
     books: Books
     meter: Meter
@@ -30,6 +30,7 @@ class Charge:
     job: Job
     price: Price | None
     exchange: Exchange
+    closed: Usage | None = None
 
     async def open(self, principal: Principal, model: ServedModel, endpoint: str) -> None:
         self.exchange.facts.update(model=model.name, charge=str(self.id))
@@ -49,7 +50,8 @@ class Charge:
 
     async def close(self) -> None:
         """Write down what was generated and how it ended; committed when this returns."""
-        usage, ending = self.usage(), self.ending()
+        self.closed = usage = self.usage()
+        ending = self.ending()
         self.exchange.facts.update(
             ending=ending,
             prompt_tokens=usage.prompt_tokens,
@@ -90,6 +92,8 @@ class Charge:
         """Tokens so far. A prompt counts once for all its choices, and only if one of them
         got a place; a request that failed by our fault before its first token counts nothing.
         """
+        if self.closed is not None:
+            return self.closed
         choices, step = self.job.choices, self.plan.per_prompt
         completion = sum(choice.completion_tokens for choice in choices)
         if self.job.fault is not None and completion == 0:

@@ -11,7 +11,7 @@ from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
 from headrace.api.openai.route import MaxPrice, RouteLimits
 from headrace.edge.plan import Plan, Planner
-from headrace.routing.needs import Needs, Wishes
+from headrace.routing.needs import NO_WISHES, Needs, Wishes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Completion:
 
 def _wishes(limits: RouteLimits | None) -> Wishes:
     if limits is None:
-        return Wishes()
+        return NO_WISHES
     price = limits.max_price or MaxPrice()
     return Wishes(
         max_input_price=_nano(price.input),

@@ -9,6 +9,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.edge.exchange import begin_exchange
+from headrace.edge.headers import header
 from headrace.observe.meter import Meter
 
 log = structlog.get_logger("headrace.edge")
@@ -23,9 +24,10 @@ CLIENT_GONE = 499
 class Front:
     """Pure ASGI around the application; a stream pays one comparison per chunk for it.
 
-    direct: what is posted to these paths is answered by these applications, past the layers of
-    `app`, which would cost as much as all else about a small request. endpoints: the paths of the
-    routes of `app`, by what they lead to, under which requests are counted.
+    direct: what is posted to these paths, by no page in a browser, is answered by these
+    applications, past the layers of `app`, which would cost as much as all else about a small
+    request. endpoints: the paths of the routes of `app`, by what they lead to, under which
+    requests are counted.
     """
 
     def __init__(
@@ -46,6 +48,8 @@ class Front:
             return
         exchange = begin_exchange(scope)
         direct = self._direct.get(scope["path"]) if scope["method"] == "POST" else None
+        if direct and header(scope, b"origin") is not None:
+            direct = None
         self._meter.in_flight += 1
 
         async def send_with_id(message: Message) -> None:

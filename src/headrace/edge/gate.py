@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from headrace.dispatch.errors import Unavailable
 
 
@@ -16,13 +13,11 @@ class Gate:
         self.closed = False
         self.inside = 0
 
-    @contextmanager
-    def counting(self) -> Iterator[None]:
+    def __enter__(self) -> None:
         self.inside += 1
-        try:
-            yield
-        finally:
-            self.inside -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self.inside -= 1
 
     def check(self) -> None:
         """Raises Unavailable where it is closed."""

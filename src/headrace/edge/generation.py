@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Generic, Protocol, TypeVar
 from uuid import UUID
 
 import structlog
+from msgspec.structs import replace
 from starlette.types import Receive, Scope, Send
 
 from headrace.access.price import Price
@@ -24,13 +22,13 @@ from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
 from headrace.edge.deadline import deadline_of
-from headrace.edge.exchange import Exchange, exchange_of
+from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.rate_limits import rate_limit_headers
-from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, json_response
+from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, send_json
 from headrace.edge.service_class import served_class
-from headrace.edge.services import Reservation, Services
+from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
 from headrace.fleet.errors import WorkerUnavailable
@@ -41,6 +39,9 @@ from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
 
 log = structlog.get_logger("headrace.edge")
+
+TURNED_AWAY = (Refused, WorkerUnavailable, DatabaseUnavailable)
+"""Faults that are ours and end a request before its work: it counts towards no limit."""
 
 R = TypeVar("R", bound=GenerationParameters)
 
@@ -69,71 +70,70 @@ class GenerationEndpoint(Generic[R]):
         self._aside = aside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        principal = await authenticate(scope, self._services.keys)
-        self._services.meter.meet(principal.tenant.id, principal.tenant.name)
-        with contextlib.ExitStack() as held:
-            held.enter_context(self._services.gate.counting())
-            await self._serve(principal, scope, receive, send, held)
-
-    async def _serve(
-        self,
-        principal: Principal,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        held: contextlib.ExitStack,
-    ) -> None:
-        """held: keeps the model in memory until the end."""
         services, exchange = self._services, exchange_of(scope)
-        async with self._telling_limits(principal, exchange):
-            services.gate.check()
-            deadline = deadline_of(scope)
+        principal = await authenticate(scope, services.keys)
+        services.meter.meet(principal.tenant.id, principal.tenant.name)
+        with services.gate:
             try:
-                body = await read_body(scope, receive, services.max_body_bytes)
+                await self._serve(principal, scope, receive, send)
             except ClientGone:
                 return
-            request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
-            needs = self._dialect.needs(request)
-            route = await services.router.route(request.model, principal, needs, deadline)
-            exchange.headers["x-headrace-route"] = route.why
-            id, deployment = uuid7(), held.enter_context(route.use)
-            exchange.model = deployment.model.name
+            except LimitReached as refusal:
+                exchange.headers.update(rate_limit_headers(refusal.standings))
+                raise
+            except EXPECTED_FAULTS:
+                if exchange.status is None:  # the limits are told with refusals too
+                    standings = await services.quotas.standings(principal)
+                    exchange.headers.update(rate_limit_headers(standings))
+                raise
+
+    async def _serve(
+        self, principal: Principal, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        services, exchange = self._services, exchange_of(scope)
+        services.gate.check()
+        deadline = deadline_of(scope)
+        body = await read_body(scope, receive, services.max_body_bytes)
+        request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
+        needs = self._dialect.needs(request)
+        route = await services.router.route(request.model, principal, needs, deadline)
+        exchange.headers["x-headrace-route"] = route.why
+        with route.use as deployment:
+            model, id = deployment.model, uuid7()
+            exchange.model = model.name
             terms = _terms(principal, request.service_tier, deadline)
             deployment.places.check(terms)
             plan = await self._dialect.plan(deployment.planner, request, id, principal)
-            long = deployment.model.is_long(plan.longest_prompt)
-            price = await services.prices.price(deployment.model.name)
-            demand = _demand(plan, long, price)
-            reservation = await services.quotas.reserve(principal, demand)
-        exchange.headers.update(rate_limit_headers(reservation.standings))
-        job = Job(deployment.places, plan.generations, replace(terms, long=long))
-        charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
-        async with _settling(reservation, charge):
-            await charge.open(principal, deployment.model, scope["path"])
-            async with _ending_when_gone(receive, job) as gone:
-                if plan.stream:
-                    await self._stream(plan, job, charge, EventStream(send, services.keepalive))
-                    return
-                sink = WholeSink(plan)
-                await _run(job, sink, charge)
-                if not gone.is_set():
-                    whole = plan.answer.whole(sink.choices(), charge.usage())
-                    await json_response(whole)(scope, receive, send)
+            terms = replace(terms, long=model.is_long(plan.longest_prompt))
+            price = await services.prices.price(model.name)
+            reservation = await services.quotas.reserve(principal, _demand(plan, terms, price))
+            exchange.headers.update(rate_limit_headers(reservation.standings))
+            job = Job(deployment.places, plan.generations, terms)
+            charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
+            refused = False
+            try:
+                await charge.open(principal, model, scope["path"])
+                await self._answer(plan, job, charge, receive, send)
+            except TURNED_AWAY:
+                refused = True
+                raise
+            finally:
+                await reservation.settle(charge.consumed(refused=refused))
 
-    @contextlib.asynccontextmanager
-    async def _telling_limits(
-        self, principal: Principal, exchange: Exchange
-    ) -> AsyncIterator[None]:
-        """The limits' headers go out with refusals too."""
+    async def _answer(
+        self, plan: Plan, job: Job, charge: Charge, receive: Receive, send: Send
+    ) -> None:
+        watching = asyncio.create_task(_cancel_when_gone(receive, job))
         try:
-            yield
-        except LimitReached as refusal:
-            exchange.headers.update(rate_limit_headers(refusal.standings))
-            raise
-        except EXPECTED_FAULTS:
-            standings = await self._services.quotas.standings(principal)
-            exchange.headers.update(rate_limit_headers(standings))
-            raise
+            if plan.stream:
+                await self._stream(plan, job, charge, EventStream(send, self._services.keepalive))
+                return
+            sink = WholeSink(plan)
+            await _run(job, sink, charge)
+            if not watching.done():
+                await send_json(send, plan.answer.whole(sink.choices(), charge.usage()))
+        finally:
+            watching.cancel()
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
@@ -160,13 +160,20 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await charge.close()
 
 
-def _demand(plan: Plan, long: bool, price: Price | None) -> Demand:
+async def _cancel_when_gone(receive: Receive, job: Job) -> None:
+    """Ends when the client has left, and stops its work."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    job.cancel()
+
+
+def _demand(plan: Plan, terms: Terms, price: Price | None) -> Demand:
     prompt, output = plan.prompt_tokens, plan.output_tokens
     return Demand(
         prompt_tokens=prompt,
         output_tokens=output,
         bounded=plan.bounded,
-        long=long,
+        long=terms.long,
         cost=0 if price is None else price.highest_cost(prompt=prompt, completion=output),
     )
 
@@ -179,34 +186,3 @@ def _terms(principal: Principal, tier: ServiceTier, deadline: float | None) -> T
         service_class=served_class(tier, tenant.service_class),
         deadline=deadline,
     )
-
-
-@contextlib.asynccontextmanager
-async def _settling(reservation: Reservation, charge: Charge) -> AsyncIterator[None]:
-    """The reservation is settled on every way out."""
-    refused = False
-    try:
-        yield
-    except (Refused, WorkerUnavailable, DatabaseUnavailable):
-        refused = True
-        raise
-    finally:
-        await reservation.settle(charge.consumed(refused=refused))
-
-
-@contextlib.asynccontextmanager
-async def _ending_when_gone(receive: Receive, job: Job) -> AsyncIterator[asyncio.Event]:
-    """Cancel the job when the client leaves; the event says that it did."""
-    gone = asyncio.Event()
-
-    async def watch() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone.set()
-        job.cancel()
-
-    watching = asyncio.create_task(watch())
-    try:
-        yield gone
-    finally:
-        watching.cancel()

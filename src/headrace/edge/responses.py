@@ -6,6 +6,7 @@ import msgspec
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Send
 
 from headrace.api.body import BodyError
 from headrace.api.openai.errors import (
@@ -41,6 +42,14 @@ EXPECTED_FAULTS = (
 def json_response(body: object, status: int = 200) -> Response:
     content = body if isinstance(body, bytes) else msgspec.json.encode(body)
     return Response(content, status, media_type="application/json")
+
+
+async def send_json(send: Send, content: bytes) -> None:
+    """An answer that went well, without a Response around it."""
+    length = str(len(content)).encode()
+    head = [(b"content-type", b"application/json"), (b"content-length", length)]
+    await send({"type": "http.response.start", "status": 200, "headers": head})
+    await send({"type": "http.response.body", "body": content})
 
 
 def error_response(error: ApiError) -> Response:

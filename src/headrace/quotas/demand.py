@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Struct, frozen=True, kw_only=True):
     """Before dispatch. prompt_tokens: exact, each prompt once. output_tokens: the most that may be
     generated, over all choices; bounded: whether the caller set that bound. long: whether limits
     of long requests hold for it. cost: the most it may cost, in nano-units of money."""
@@ -18,8 +17,7 @@ class Demand:
     cost: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Consumed:
+class Consumed(Struct, frozen=True, kw_only=True):
     """At the end. cost: nano-units of money. refused: it was turned away because of us, so that it
     does not count as a request."""
 

@@ -26,6 +26,8 @@ T = TypeVar("T", bound=Offer)
 PriceOf = Callable[[str], Rates]
 """What a model's tokens cost now, by its name."""
 
+_UNSAFE = re.compile(r"[^ -:<-~]")
+
 MOST_TOLD = 4
 """Refused models that an explanation tells of."""
 
@@ -125,6 +127,8 @@ def _fault(offer: Offer, needs: Needs, price_of: PriceOf) -> str | None:
         return "reasoning"
     if offer.context_length < wishes.context_length:
         return "context"
+    if not wishes.priced:
+        return None
     price = price_of(offer.name)
     for limit, asked in (
         (wishes.max_input_price, price.input),
@@ -160,4 +164,4 @@ def _listed(words: Iterable[str]) -> str:
 
 def _safe(text: str) -> str:
     """What may stand in a header: any caller may have chosen it."""
-    return re.sub(r"[^ -:<-~]", "?", text)[:100]
+    return _UNSAFE.sub("?", text)[:100]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 Capability = Literal["tools", "reasoning"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class Wishes(Struct, frozen=True, kw_only=True):
     """What the caller demands: a price a token of nano-units at most, abilities of the model's
     own chat template, a context of so many tokens at least."""
 
@@ -23,12 +23,14 @@ class Wishes:
         return self.max_input_price is not None or self.max_output_price is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+NO_WISHES = Wishes()
+
+
+class Needs(Struct, frozen=True, kw_only=True):
     """tools, reasoning: what the request makes use of, so that a model that knows it is better
     than one that doesn't. tokens: prompt and answer have as many at least."""
 
     tools: bool = False
     reasoning: bool = False
     tokens: int = 0
-    wishes: Wishes = field(default=Wishes())
+    wishes: Wishes = NO_WISHES

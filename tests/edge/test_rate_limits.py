@@ -127,6 +127,26 @@ async def test_one_too_many_is_told_when_to_come_back_and_that_is_true(world: Wo
     assert (await world.chat()).status_code == 200
 
 
+async def test_who_has_no_request_left_is_refused_before_a_long_body_is_read(world: World) -> None:
+    world.keys.limit(requests_per_minute=1)
+    long = b'{"model": ' + b"x" * 10_000  # not even JSON
+    answer = await world.http.post("/v1/chat/completions", content=long)
+    assert answer.status_code == 400
+    assert (await world.chat()).status_code == 200
+    answer = await world.http.post("/v1/chat/completions", content=long)
+    assert "on requests per minute: limit 1" in error_of(answer, 429)["message"]
+    assert limits_of(answer, "requests")[:2] == (1, 0)
+    pass_time(world, 60_000)
+    answer = await world.http.post("/v1/chat/completions", content=long)
+    assert answer.status_code == 400
+
+
+async def test_lists_of_models_tell_the_limits_and_draw_from_none(world: World) -> None:
+    world.keys.limit(**EVERYTHING)
+    for path in ("/v1/models", "/v1/models/tiny", "/v1/models/other"):
+        assert limits_of(await world.http.get(path), "requests")[:2] == (60, 60)
+
+
 async def test_what_no_bucket_can_hold_is_refused_for_good(world: World) -> None:
     world.keys.limit(output_tokens_per_minute=100, input_tokens_per_minute=30)
     refused = await world.chat(max_tokens=200)

@@ -17,7 +17,7 @@ from headrace.api.openai.parameters import GenerationParameters
 from headrace.api.openai.service_tier import ServiceTier
 from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
-from headrace.edge.aside import Aside
+from headrace.edge.aside import INLINE_CHARACTERS, Aside
 from headrace.edge.authentication import authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.charge import Charge
@@ -94,6 +94,8 @@ class GenerationEndpoint(Generic[R]):
         services.gate.check()
         deadline = deadline_of(scope)
         body = await read_body(scope, receive, services.max_body_bytes)
+        if len(body) > INLINE_CHARACTERS:  # to read it costs more than to ask first
+            await services.quotas.check(principal)
         request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
         needs = self._dialect.needs(request)
         route = await services.router.route(request.model, principal, needs, deadline)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headrace.access.principal import Principal
 from headrace.api.openai.models import ModelCard, ModelList
 from headrace.edge.authentication import authenticate
+from headrace.edge.exchange import exchange_of
+from headrace.edge.rate_limits import rate_limit_headers
 from headrace.edge.responses import json_response
 from headrace.edge.services import ServedModel, Services
 
@@ -17,17 +20,25 @@ class ModelsEndpoint:
     def __init__(self, services: Services) -> None:
         self._keys = services.keys
         self._router = services.router
+        self._quotas = services.quotas
 
     async def all(self, request: Request) -> Response:
-        principal = await authenticate(request.scope, self._keys)
+        principal = await self._greet(request)
         names = self._router.names(principal)
         return json_response(ModelList(data=[_card(name, model) for name, model in names]))
 
     async def show(self, request: Request) -> Response:
         """Of any name that requests may use: a version, an alias and a tier too."""
-        principal = await authenticate(request.scope, self._keys)
+        principal = await self._greet(request)
         name = request.path_params["model"]
         return json_response(_card(name, self._router.find(name, principal)))
+
+    async def _greet(self, request: Request) -> Principal:
+        """Who asks; the answer tells how its limits stand, though it draws from none."""
+        principal = await authenticate(request.scope, self._keys)
+        standings = await self._quotas.standings(principal)
+        exchange_of(request.scope).headers.update(rate_limit_headers(standings))
+        return principal
 
 
 def _card(name: str, model: ServedModel) -> ModelCard:

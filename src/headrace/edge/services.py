@@ -269,7 +269,12 @@ class Reservation(Protocol):
 
 
 class Quotas(Protocol):
-    """Counts what tenants and keys use."""
+    """Counts what tenants and keys use (`quotas.quotas.Quotas`)."""
+
+    async def check(self, principal: Principal) -> None:
+        """Raises `quotas.errors.LimitReached` where the next request has no chance, whatever it
+        is."""
+        ...
 
     async def reserve(self, principal: Principal, demand: Demand) -> Reservation:
         """All that the request may need, at once, or nothing. Raises `quotas.errors.LimitReached`,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from headrace.access.principal import Principal
 from headrace.quotas.demand import Consumed, Demand
+from headrace.quotas.errors import LimitReached
 from headrace.quotas.expectation import Expectation
 from headrace.quotas.inforce import limits_in_force
 from headrace.quotas.limit import Draw, Limit, Standing
@@ -18,6 +19,9 @@ from headrace.quotas.store import Outcome, Settlement, Store
 from headrace.quotas.tally import QuotaTally
 from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
+
+COUNTED = ("requests_per_minute", "concurrent_requests")
+"""Limits that every request draws one from."""
 
 SEEDINGS = 4
 """Attempts to reserve while budgets have to be asked of the books."""
@@ -91,6 +95,18 @@ class Quotas:
         self._now = now
         self._expectation = Expectation()
 
+    async def check(self, principal: Principal) -> None:
+        """Raises LimitReached where a limit on requests turns the next one away whatever it is:
+        known before a long one is parsed and tokenised for nothing."""
+        limits = limits_in_force(principal, False, self._now())
+        counted = [limit for limit in limits if limit.name in COUNTED]
+        if not counted:
+            return
+        outcome = await self._store.look(principal.tenant.id.hex, counted)
+        standings = [standing._replace(amount=1) for standing in outcome.standings]
+        if not all(standing.fits for standing in standings):
+            raise self._refused(standings)
+
     async def reserve(self, principal: Principal, demand: Demand) -> Nothing | Held:
         """Raises LimitReached, and DatabaseUnavailable where the books must be asked and cannot."""
         limits = limits_in_force(principal, demand.long, self._now())
@@ -105,9 +121,7 @@ class Quotas:
         id = uuid7().hex
         outcome = await self._seeded(principal, lambda: self._store.reserve(tenant.hex, id, draws))
         if outcome.status == "refused":
-            refusal = refusal_of(outcome.standings, self._now())
-            self._count(refusal.limit)
-            raise refusal
+            raise self._refused(outcome.standings)
         self._tally.hold(outcome.standings)
         return Held(self, tenant, id, demand, outcome.standings)
 
@@ -164,6 +178,11 @@ class Quotas:
         since = span_of(period, limit.ends / 1000 - 1).begins
         spent = await self._spending.spent(tenant.id, key_id, since)
         await self._store.seed(tenant.id.hex, limit.counter, spent)
+
+    def _refused(self, standings: Sequence[Standing]) -> LimitReached:
+        refusal = refusal_of(standings, self._now())
+        self._count(refusal.limit)
+        return refusal
 
     def _count(self, limit: Limit) -> None:
         self._tally.refused[limit.name, limit.subject] += 1

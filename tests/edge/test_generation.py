@@ -57,6 +57,7 @@ async def test_each_request_has_one_charge_with_its_counts(world: World, stream:
         "prompt_tokens": len("<user>Say ok.</>") + 2,
         "completion_tokens": len("hello") + 1,
         "cached_tokens": 0,
+        "reasoning_tokens": 0,
         "cost": 0,
         "ending": "stop",
     }

@@ -33,6 +33,22 @@ def test_finds_the_leftmost_and_there_the_longest(texts: set[str], text: str) ->
     assert found == naive(text, texts)
 
 
+@given(st.sets(st.text("ab<|", min_size=1, max_size=5), max_size=8), st.text("ab<|", max_size=8))
+def test_parts_at_the_ends_of_a_text(texts: set[str], text: str) -> None:
+    scanner = ControlScanner({name: Control(i) for i, name in enumerate(sorted(texts))})
+    cuts = [(name[:n], name[n:]) for name in texts for n in range(1, len(name))]
+    assert scanner.begins_within(text) == any(text.startswith(end) for _, end in cuts)
+    assert scanner.ends_within(text) == any(text.endswith(beginning) for beginning, _ in cuts)
+
+
+@given(st.sets(st.text("ab<|", min_size=1, max_size=5), max_size=8), st.text("ab<|", max_size=30))
+def test_what_stands_around_them(texts: set[str], text: str) -> None:
+    scanner = ControlScanner({name: Control(i) for i, name in enumerate(sorted(texts))})
+    found = [text[start:stop] for start, stop, _ in scanner.scan(text)]
+    first, *rest = scanner.split(text)
+    assert first + "".join(a + b for a, b in zip(found, rest, strict=True)) == text
+
+
 def test_beginnings_nested_deeper_than_any_real_vocabulary() -> None:
     texts = ["a" * n for n in range(1, 3 * controls_module._MAX_DEPTH)]
     assert scan("a" * 500, *texts) == ["a" * 149] * 3 + ["a" * 53]

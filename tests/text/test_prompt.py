@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from headrace.text.prompt import PromptBuilder
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate, TemplateError
-from headrace.text.tokenizer import Tokenizer
-from tests.text.vocabularies import byte_level
+from headrace.text.tokenizer import NOTHING, Tokenizer
+from tests.text.vocabularies import byte_level, sentencepiece
 
 CHATML = (
     "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content | trim }}"
@@ -20,6 +20,7 @@ CHATML = (
 )
 CONTROLS = ("<s>", "<|im_end|>", "<|im_start|>", "<|im_", "end|><|", "[x]")
 TOKENIZER = Tokenizer.from_gguf(byte_level("hello", controls=CONTROLS))
+SPACED = Tokenizer.from_gguf(sentencepiece({"▁": 0.0}, user_defined=("some",)))
 BUILDER = PromptBuilder.for_model(TOKENIZER, CHATML)
 
 hostile = st.lists(
@@ -67,6 +68,24 @@ def test_users_text_arrives_as_it_was(text: str) -> None:
     text = text.replace("\ufdd0", "").strip()
     ids = BUILDER.chat([{"role": "user", "content": text}], add_generation_prompt=False)
     assert TOKENIZER.decode(ids) == f"user\n{text}\n"
+
+
+class Unprepared(PromptBuilder):
+    """Knows nothing of its template beforehand."""
+
+    _own = NOTHING
+
+
+@given(hostile | st.just("some text"), hostile | st.just("more"))
+@pytest.mark.parametrize("tokenizer", [TOKENIZER, SPACED])
+def test_what_the_template_always_says_is_encoded_as_the_rest(
+    tokenizer: Tokenizer, one: str, two: str
+) -> None:
+    messages = [{"role": "system", "content": one}, {"role": "user", "content": two}]
+    prepared, unprepared = (
+        kind.for_model(tokenizer, CHATML).chat(messages) for kind in (PromptBuilder, Unprepared)
+    )
+    assert prepared == unprepared
 
 
 @given(hostile, hostile)

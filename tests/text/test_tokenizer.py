@@ -41,6 +41,13 @@ class TestByteLevel:
             *self.tokenizer.encode("<|im_end|>", special=True),
         ]
 
+    @given(st.lists(st.sampled_from(["<|im_end|>", "#", "im", " im", "hello", "\n"])))
+    def test_texts_that_are_known_need_no_encoder(self, parts: list[str]) -> None:
+        known = {text: self.tokenizer.encode_within(text) for text in ("im", " im", "\n", "")}
+        text = "".join(parts)
+        fast = self.tokenizer.encode(text, special=True, without="#", known=known)
+        assert fast == self.tokenizer.encode(text, special=True, without="#")
+
     def test_user_defined_tokens_are_taken_whole_and_are_text(self) -> None:
         ids = self.tokenizer.encode("x<tool>é!")
         assert [self.tokenizer.token(i) for i in ids] == ["x", "<tool>", "é!"]

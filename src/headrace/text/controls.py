@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from os.path import commonprefix
+from typing import TypeAlias
 
 _MAX_DEPTH = 50
 # White_Space of Unicode; Python's own idea of it has four separators more.
 _WHITE = "".join(c for c in map(chr, range(0x3001)) if c.isspace() and c not in "\x1c\x1d\x1e\x1f")
 _SPACE = re.compile(f"[{_WHITE}]*")
+
+_Fragments: TypeAlias = tuple[set[str], dict[str, list[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,6 @@ class ControlScanner:
         texts = sorted(text for text in controls if text)
         self._controls = controls
         self._pattern = re.compile(_any_of(texts)) if texts else None
-        self._longest = max(map(len, texts), default=0) - 1  # of a proper part
         self._flagged = any(c.lstrip or c.rstrip or c.single_word for c in controls.values())
 
     def scan(self, text: str) -> list[tuple[int, int, int]]:
@@ -42,7 +45,7 @@ class ControlScanner:
 
         Of overlapping texts the leftmost counts, of several that start there the longest.
         """
-        if self._pattern is None:
+        if self._pattern is None or self._pattern.search(text) is None:
             return []
         controls = self._controls
         if self._flagged:
@@ -52,24 +55,35 @@ class ControlScanner:
             for match in self._pattern.finditer(text)
         ]
 
+    def split(self, text: str) -> list[str]:
+        """What stands before, between and behind the control tokens."""
+        spans = self.scan(text)
+        starts = [0, *(stop for _, stop, _ in spans)]
+        stops = [*(start for start, _, _ in spans), len(text)]
+        return [text[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
     def begins_within(self, text: str) -> bool:
         """Whether text begins with the end of a control token, which something put before
         it could complete."""
-        endings, longest = self._fragments[1], min(self._longest, len(text))
-        return any(text[:n] in endings for n in range(1, longest + 1))
+        endings, lengths = self._endings
+        return any(text[:n] in endings for n in lengths.get(text[:1], ()))
 
     def ends_within(self, text: str) -> bool:
         """Whether text ends with the beginning of a control token."""
-        beginnings, longest = self._fragments[0], min(self._longest, len(text))
-        return any(text[-n:] in beginnings for n in range(1, longest + 1))
+        beginnings, lengths = self._beginnings
+        return any(text[-n:] in beginnings for n in lengths.get(text[-1:], ()))
 
     @cached_property
-    def _fragments(self) -> tuple[frozenset[str], frozenset[str]]:
-        """All proper beginnings and all proper endings of control tokens."""
-        return (
-            frozenset(text[:n] for text in self._controls for n in range(1, len(text))),
-            frozenset(text[n:] for text in self._controls for n in range(1, len(text))),
-        )
+    def _endings(self) -> _Fragments:
+        """All proper endings of control tokens, and how long they are by their first character."""
+        parts = {text[n:] for text in self._controls for n in range(1, len(text))}
+        return parts, _lengths(parts, 0)
+
+    @cached_property
+    def _beginnings(self) -> _Fragments:
+        """All proper beginnings of control tokens, and how long they are by their last one."""
+        parts = {text[:n] for text in self._controls for n in range(1, len(text))}
+        return parts, _lengths(parts, -1)
 
     def _scan_flagged(self, text: str, pattern: re.Pattern[str]) -> list[tuple[int, int, int]]:
         spans: list[tuple[int, int, int]] = []
@@ -86,6 +100,14 @@ class ControlScanner:
             spans.append((start, stop, control.id))
             end = stop
         return spans
+
+
+def _lengths(parts: Iterable[str], at: int) -> dict[str, list[int]]:
+    """How long texts are, by the character they have at one end."""
+    lengths: defaultdict[str, set[int]] = defaultdict(set)
+    for part in parts:
+        lengths[part[at]].add(len(part))
+    return {character: sorted(found) for character, found in lengths.items()}
 
 
 def _end_of_space(text: str, start: int) -> int:

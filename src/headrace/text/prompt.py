@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -10,13 +11,24 @@ from typing import Any
 
 from headrace.text.reasoning import MARKERS, Thinking
 from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message, TemplateError
-from headrace.text.tokenizer import Tokenizer
+from headrace.text.tokenizer import Known, Tokenizer
 from headrace.text.tools.format import FORMATS, ToolFormat, format_of
 from headrace.text.tools.plain import in_words
 
 # A noncharacter (Unicode 23.7: for internal use, never in interchanged text). It breaks up the
 # texts of control tokens while a template is rendered and is gone before text is encoded.
 _BREAK = "\ufdd0"
+
+_SAMPLES: tuple[list[Message], ...] = (
+    [{"role": "user", "content": "some text"}],
+    [
+        {"role": "system", "content": "some text"},
+        {"role": "user", "content": "more"},
+        {"role": "assistant", "content": "and more"},
+        {"role": "user", "content": "the rest"},
+    ],
+)
+"""Conversations that show what a template writes around the messages."""
 
 
 class PromptBuilder:
@@ -34,6 +46,7 @@ class PromptBuilder:
         self, tokenizer: Tokenizer, template: ChatTemplate, tool_format: ToolFormat | None = None
     ) -> None:
         self._tokenizer = tokenizer
+        self._controls = tokenizer.controls
         self._template = template
         self._markers = next((pair for pair in MARKERS if pair[1] in template.source), None)
         self._knows_tools = "tools" in template.variables
@@ -78,7 +91,9 @@ class PromptBuilder:
             tools=self._broken(tools),
             **self._broken(variables),
         )
-        return self._with_bos(self._tokenizer.encode(rendered, special=True, without=_BREAK))
+        return self._with_bos(
+            self._tokenizer.encode(rendered, special=True, without=_BREAK, known=self._own)
+        )
 
     @property
     def variables(self) -> frozenset[str]:
@@ -117,9 +132,19 @@ class PromptBuilder:
         except TemplateError:
             return False
 
+    @cached_property
+    def _own(self) -> Known:
+        """What the template itself writes between control tokens, and its ids: it is the same in
+        every prompt. Of what users sent there is nothing in it."""
+        texts: set[str] = set()
+        for messages in _SAMPLES:
+            with contextlib.suppress(TemplateError):
+                texts.update(self._controls.split(self._template.render(messages)))
+        return {text: self._tokenizer.encode_within(text) for text in texts}
+
     def control(self, text: str) -> int | None:
         """The id of the control token that a text is the whole of, if it is one."""
-        found = self._tokenizer.controls.scan(text)
+        found = self._controls.scan(text)
         spans = [id for start, stop, id in found if (start, stop) == (0, len(text))]
         return spans[0] if spans else None
 
@@ -169,8 +194,11 @@ class PromptBuilder:
         """Breaks after every character of a control token, so that none that overlaps it
         stays whole either."""
         text = text.replace(_BREAK, "")
+        found = self._controls.scan(text)
+        if not found:
+            return text
         parts, end = [], 0
-        for start, stop, _ in self._tokenizer.controls.scan(text):
+        for start, stop, _ in found:
             parts += [text[end:start], _BREAK.join(text[start:stop]), _BREAK]
             end = stop
         return "".join([*parts, text[end:]])
@@ -179,8 +207,8 @@ class PromptBuilder:
         """Breaks at ends that together with the template's text could make a control token.
         Inside the white space there, since templates trim."""
         core = text.strip()
-        first = _BREAK if self._tokenizer.controls.begins_within(core) else ""
-        last = _BREAK if self._tokenizer.controls.ends_within(core) else ""
+        first = _BREAK if self._controls.begins_within(core) else ""
+        last = _BREAK if self._controls.ends_within(core) else ""
         return text.replace(core, f"{first}{core}{last}", 1) if first or last else text
 
 

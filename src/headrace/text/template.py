@@ -45,7 +45,6 @@ class ChatTemplate:
 
     def __init__(self, source: str, *, bos_token: str, eos_token: str) -> None:
         """Raises TemplateError if the source is not a template."""
-        self._special = {"bos_token": bos_token, "eos_token": eos_token}
         self.source = source
         self._knows_developer = "developer" in source
         environment = _Environment()
@@ -56,6 +55,7 @@ class ChatTemplate:
             raise TemplateError(f"chat template, line {error.lineno}: {error.message}") from error
         except RecursionError as error:
             raise TemplateError("the chat template nests too deeply") from error
+        self._constants = {**environment.globals, "bos_token": bos_token, "eos_token": eos_token}
 
     @cached_property
     def variables(self) -> frozenset[str]:
@@ -114,7 +114,9 @@ class ChatTemplate:
             return False
 
     def _run(self, messages: list[dict[str, Any]], **variables: object) -> str:
-        context = self._template.new_context({**self._special, "messages": messages, **variables})
+        # As `new_context` makes it, which looks up every global for every render.
+        names = {**self._constants, "messages": messages, **variables}
+        context = _Context(self._template.environment, names, None, self._template.blocks)
         pieces: list[str] = []
         size = 0
         try:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -14,7 +15,12 @@ from headrace.text.controls import ControlScanner
 from headrace.text.gguf import gguf_codec
 from headrace.text.huggingface import huggingface_codec
 
-__all__ = ["Tokenizer", "TokenizerError"]
+__all__ = ["Known", "Tokenizer", "TokenizerError"]
+
+Known = Mapping[str, list[int]]
+"""Texts whose ids are known already."""
+
+NOTHING: Known = MappingProxyType({})
 
 
 class Tokenizer:
@@ -63,27 +69,40 @@ class Tokenizer:
         TokenizerError if it is neither there nor there."""
         return cls.from_gguf(metadata) if file is None else cls.from_file(file)
 
-    def encode(self, text: str, *, special: bool = False, without: str = "") -> list[int]:
+    def encode(
+        self,
+        text: str,
+        *,
+        special: bool = False,
+        without: str = "",
+        known: Known = NOTHING,
+    ) -> list[int]:
         """Token ids of text, without a BOS.
 
         special: texts of control tokens become control tokens; else they stay plain text.
         without: a character to take out, after control tokens were found and before the rest
-        is encoded. Raises UnicodeEncodeError (a ValueError) if text holds lone surrogates.
+        is encoded. known: what `encode_within` makes of texts, to be looked up where one of
+        them is all that stands behind a control token. Raises UnicodeEncodeError (a ValueError)
+        if text holds lone surrogates.
         """
         ids: list[int] = []
         end = 0
         for start, stop, control in self.controls.scan(text) if special else ():
-            ids += self._plain(text[end:start], without, first=not ids)
+            ids += self._plain(text[end:start], without, known, first=not ids)
             ids.append(control)
             end = stop
-        return ids + self._plain(text[end:], without, first=not ids)
+        return ids + self._plain(text[end:], without, known, first=not ids)
 
     def encode_within(self, text: str) -> list[int]:
         """Token ids of plain text that goes on from other text."""
-        return self._plain(text, "", first=False)
+        return self._plain(text, first=False)
 
-    def _plain(self, text: str, without: str, *, first: bool) -> list[int]:
+    def _plain(
+        self, text: str, without: str = "", known: Known = NOTHING, *, first: bool
+    ) -> list[int]:
         """Ids of text that begins a prompt (first) or follows a control token."""
+        if not first and (ids := known.get(text)) is not None:
+            return ids
         if without:
             text = text.replace(without, "")
         if not text:

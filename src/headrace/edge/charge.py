@@ -95,17 +95,18 @@ class Charge:
         if self.closed is not None:
             return self.closed
         choices, step = self.job.choices, self.plan.per_prompt
-        completion = sum(choice.completion_tokens for choice in choices)
+        prompt = cached = completion = reasoning = 0
+        for index, choice in enumerate(choices):
+            completion += choice.completion_tokens
+            reasoning += choice.reasoning_tokens
+            if index % step:
+                continue
+            if any(other.running is not None for other in choices[index : index + step]):
+                prompt += len(choice.request.prompt)
+            if choice.finish is not None:
+                cached += choice.finish.cached_tokens
         if self.job.fault is not None and completion == 0:
             return make_usage(0, 0, 0)
-        prompt = cached = 0
-        for first in range(0, len(choices), step):
-            group = choices[first : first + step]
-            if any(choice.running is not None for choice in group):
-                prompt += len(group[0].request.prompt)
-            if group[0].finish is not None:
-                cached += group[0].finish.cached_tokens
-        reasoning = sum(choice.reasoning_tokens for choice in choices)
         return make_usage(prompt, completion, cached, reasoning)
 
     def _generated(self, usage: Usage) -> Generated:

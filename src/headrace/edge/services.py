@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
 
+from msgspec import Struct
+
 from headrace.access.price import Price
 from headrace.access.principal import Principal
 from headrace.dispatch.status import DispatchStatus
@@ -213,8 +215,7 @@ class Models(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Struct, frozen=True):
     """A model that stays in memory until it is given back."""
 
     deployment: Deployment
@@ -227,8 +228,7 @@ class Use:
         self.give_back()
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(Struct, frozen=True):
     """Where a request goes. use: the model, in memory. why: the way from the name that was asked
     to the model's, as x-headrace-route tells it."""
 

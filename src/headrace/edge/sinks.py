@@ -57,60 +57,68 @@ class WholeSink:
     """Gathers the outputs of a plan's choices."""
 
     def __init__(self, plan: Plan) -> None:
-        count = len(plan.generations)
         self._plan = plan
-        self._spoken = [plan.spoken() for _ in range(count)]
-        self._calls: list[list[Call]] = [[] for _ in range(count)]
-        self._texts: list[list[str]] = [[] for _ in range(count)]
-        self._thoughts: list[list[str]] = [[] for _ in range(count)]
-        self._logprobs: list[list[TokenLogprob] | None] = [None] * count
-        self._prompt_logprobs: list[list[TokenLogprob] | None] = [None] * count
-        self._means = [Mean() for _ in range(count)]
-        self._reasons = [""] * count
+        self._gathered = [Gathered(plan.spoken()) for _ in plan.generations]
 
     async def placed(self) -> None:
         """Nothing is sent before the end."""
 
     async def deliver(self, index: int, output: Output, *, more: bool) -> None:
-        said = self._spoken[index].take(output)
-        self._texts[index].append(said.content)
-        for delta in said.calls:
-            if delta.id is not None and delta.name is not None:
-                self._calls[index].append(Call(delta.id, delta.name))
-            self._calls[index][-1].arguments.append(delta.arguments)
-        self._thoughts[index].append(output.reasoning)
-        logprobs = text_logprobs(output)
-        if logprobs is not None:
-            self._logprobs[index] = [*(self._logprobs[index] or ()), *logprobs]
-        for entry in output.logprobs or ():
-            self._means[index].add(entry.logprob or 0.0)
-        self._prompt_logprobs[index] = output.prompt_logprobs or self._prompt_logprobs[index]
-        if output.finish is not None:
-            self._reasons[index] = self._spoken[index].finish_reason(output.finish.reason)
+        self._gathered[index].add(output)
 
     def choices(self) -> list[Choice]:
         """All of them or, where a prompt has more than are kept, those whose tokens, the one
         that ended them included, have the highest mean logprob, best first."""
-        everything, size = range(len(self._texts)), self._plan.per_prompt
-        groups = [everything[first : first + size] for first in everything[::size]]
-        kept = [index for group in groups for index in self._best(group)]
-        return [self._choice(place, index) for place, index in enumerate(kept)]
+        kept, size = self._gathered, self._plan.per_prompt
+        if self._plan.kept < size:
+            groups = [kept[first : first + size] for first in range(0, len(kept), size)]
+            kept = [choice for group in groups for choice in self._best(group)]
+        logprobs = self._plan.logprobs
+        return [choice.whole(index, logprobs=logprobs) for index, choice in enumerate(kept)]
 
-    def _best(self, group: range) -> Sequence[int]:
-        if self._plan.kept == len(group):
-            return group
-        ranked = sorted(group, key=lambda index: -self._means[index].value)
-        return ranked[: self._plan.kept]
+    def _best(self, group: list[Gathered]) -> list[Gathered]:
+        return sorted(group, key=lambda choice: -choice.mean.value)[: self._plan.kept]
 
-    def _choice(self, place: int, index: int) -> Choice:
+
+class Gathered:
+    """One choice, as far as it has come."""
+
+    def __init__(self, spoken: Spoken) -> None:
+        self.mean = Mean()
+        self._spoken = spoken
+        self._calls: list[Call] = []
+        self._texts: list[str] = []
+        self._thoughts: list[str] = []
+        self._logprobs: list[TokenLogprob] | None = None
+        self._prompt_logprobs: list[TokenLogprob] | None = None
+        self._reason = ""
+
+    def add(self, output: Output) -> None:
+        said = self._spoken.take(output)
+        self._texts.append(said.content)
+        for delta in said.calls:
+            if delta.id is not None and delta.name is not None:
+                self._calls.append(Call(delta.id, delta.name))
+            self._calls[-1].arguments.append(delta.arguments)
+        self._thoughts.append(output.reasoning)
+        logprobs = text_logprobs(output)
+        if logprobs is not None:
+            self._logprobs = [*(self._logprobs or ()), *logprobs]
+        for entry in output.logprobs or ():
+            self.mean.add(entry.logprob or 0.0)
+        self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
+        if output.finish is not None:
+            self._reason = self._spoken.finish_reason(output.finish.reason)
+
+    def whole(self, index: int, *, logprobs: bool) -> Choice:
         return Choice(
-            place,
-            "".join(self._texts[index]),
-            self._reasons[index],
-            self._logprobs[index] if self._plan.logprobs else None,
-            self._prompt_logprobs[index],
-            "".join(self._thoughts[index]),
-            self._calls[index],
+            index,
+            "".join(self._texts),
+            self._reason,
+            self._logprobs if logprobs else None,
+            self._prompt_logprobs,
+            "".join(self._thoughts),
+            self._calls,
         )
 
 

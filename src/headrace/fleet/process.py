@@ -51,6 +51,7 @@ def configure_log(level: str) -> None:
             logging.getLevelNamesMapping()[level.upper()]
         ),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
     )
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from uuid import UUID
 
+from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from headrace.observe.tally import Spread, Tally
@@ -17,8 +17,7 @@ TOKEN_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2, 
 MOST_TENANTS = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generated:
+class Generated(Struct, frozen=True, kw_only=True):
     """What a request generated. cached_tokens are part of prompt_tokens. first_token: seconds from
     the request's arrival to the first token of any choice; per_token: mean seconds from one token
     of a choice to the next. None where there were not so many tokens."""

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from headrace.access.price import Rates
 from headrace.access.tenant import Tenant
@@ -41,8 +42,7 @@ class NothingFits(LookupError):
     """The name means models, but none is what the request demands. The message says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Generic[T]):
+class Choice(Struct, Generic[T], frozen=True):
     """why: short, printable ASCII, for a header."""
 
     offer: T

@@ -8,10 +8,11 @@ engine and writes one chunk per token of every stream.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
+from msgspec import Struct
 
 from headrace.api import sse
 from headrace.api.openai.service_tier import AnsweredTier
@@ -48,17 +49,15 @@ class CallDeltaLike(Protocol):
     def arguments(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A function call. arguments: the pieces of its JSON text."""
 
     id: str
     name: str
-    arguments: list[str] = field(default_factory=list)
+    arguments: list[str] = []
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One finished choice of an answer that is not streamed. prompt_logprobs: of the prompt
     that is echoed before its text. reasoning: the thoughts before it. calls: in it."""
 
@@ -71,8 +70,7 @@ class Choice:
     calls: Sequence[Call] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(Struct, frozen=True):
     """What every chunk of an answer repeats. created: unix seconds."""
 
     id: str
@@ -121,16 +119,21 @@ class ChunkFrame:
     """The constant bytes around a stream's choices."""
 
     def __init__(self, head: Head, object: str, *, include_usage: bool) -> None:
-        fields = {
-            "id": head.id,
-            "object": object,
-            "created": head.created,
-            "model": head.model,
-            "service_tier": head.service_tier,
-            "system_fingerprint": head.fingerprint,
-        }
-        self._start = b"data: " + msgspec.json.encode(fields)[:-1] + b',"choices":['
+        self._head = head
+        self._object = object
         self._end = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
+
+    @cached_property
+    def _start(self) -> bytes:
+        fields = {
+            "id": self._head.id,
+            "object": self._object,
+            "created": self._head.created,
+            "model": self._head.model,
+            "service_tier": self._head.service_tier,
+            "system_fingerprint": self._head.fingerprint,
+        }
+        return b"data: " + msgspec.json.encode(fields)[:-1] + b',"choices":['
 
     def choice(self, *parts: bytes) -> bytes:
         """An event with one choice, whose JSON object is the parts joined."""

@@ -524,7 +524,7 @@ class World:
             await task
 
 
-async def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+async def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     """Wait for something that no event tells."""
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110

@@ -20,7 +20,7 @@ from headrace.fleet.supervisor import Patience, Supervisor
 
 TOY_COMMAND = (sys.executable, str(Path(__file__).with_name("fake_worker.py")))
 PATIENCE = Patience(
-    start=60, beat=0.1, silent_beats=5, backoff_first=0.05, backoff_most=0.2, stop=5
+    start=60, beat=0.1, silent_beats=100, backoff_first=0.05, backoff_most=0.2, stop=5
 )
 
 MakeSupervisor = Callable[..., Supervisor]

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,7 +19,7 @@ from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.supervisor import Patience, Supervisor
 
-from .conftest import MakeSupervisor, read_all, request, until
+from .conftest import PATIENCE, MakeSupervisor, read_all, request, until
 from .fake_worker import CRASH, DIE, HANG
 
 
@@ -167,7 +168,7 @@ async def test_a_crash_logs_no_prompt(
 
 
 async def test_a_hung_engine_is_killed_and_started_again(make_supervisor: MakeSupervisor) -> None:
-    supervisor = make_supervisor()
+    supervisor = make_supervisor(patience=replace(PATIENCE, silent_beats=10))
     await supervisor.start()
     pid = pid_of(supervisor)
     mailbox = supervisor.submit(request("r", first_token=HANG))

@@ -11,6 +11,7 @@ from headrace.dispatch.errors import Overloaded, Unavailable
 from headrace.edge.services import UnknownModel, Use
 from headrace.fleet.errors import DoesNotFit, WorkerFailed
 from headrace.hosting.models import HostedModels
+from tests.edge.fakes import until
 from tests.hosting.fakes import Garage, pinned, spec
 
 Open = Callable[..., Any]
@@ -67,7 +68,7 @@ async def test_requests_wait_for_one_load_and_no_more_than_may_queue(
     models = await opened(spec("a"), spec("b", load="demand", max_queue=3))
     garage.hold("b")
     waiting = [asyncio.create_task(use(models, "b")) for _ in range(3)]
-    await asyncio.sleep(0.01)
+    await until(lambda: "b@v1" in garage.starts)
     with pytest.raises(Overloaded):
         await use(models, "b")
     waiting[0].cancel()  # leaves the load to the others
@@ -95,7 +96,7 @@ async def test_a_load_that_takes_too_long_and_one_that_fails(opened: Open, garag
     garage.stops.clear()
     garage.faults["b"] = WorkerFailed("no such file: /secret/place")
     garage.release("b")
-    await asyncio.sleep(0.01)
+    await until(lambda: garage.stops == ["b@v1"])
     for _ in range(3):  # nobody tries again for a while
         with pytest.raises(Unavailable) as failed:
             await use(models, "b")
@@ -139,7 +140,7 @@ async def test_what_is_to_be_loaded_for_a_crowd_is_not_unloaded_for_another(
     models = await opened(spec("b", load="demand"), spec("c", load="demand"), memory=400)
     garage.hold("b")
     first = asyncio.create_task(use(models, "b"))
-    await asyncio.sleep(0.01)
+    await until(lambda: garage.starts == ["b@v1"])
     with pytest.raises(Unavailable):
         await use(models, "c")
     garage.release("b")
@@ -164,9 +165,7 @@ async def test_an_idle_model_is_unloaded_and_a_used_one_is_not(
     await asyncio.sleep(0.1)
     assert states(models)["a@v1"] == "ready"
     held.give_back()
-    async with asyncio.timeout(5):
-        while states(models)["a@v1"] != "unloaded":  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: states(models)["a@v1"] == "unloaded")
     (await use(models, "a")).give_back()
     assert garage.starts == ["a@v1", "a@v1"]
 
@@ -177,8 +176,7 @@ async def test_an_unload_waits_for_those_who_hold_it_and_new_ones_load_it_again(
     models = await opened(spec("a"))
     held = await use(models, "a")
     unloading = asyncio.create_task(models.unload("a"))
-    await asyncio.sleep(0.01)
-    assert states(models) == {"a@v1": "draining"}
+    await until(lambda: states(models) == {"a@v1": "draining"})
     again = asyncio.create_task(use(models, "a"))
     await asyncio.sleep(0.01)
     assert garage.stops == []
@@ -225,9 +223,7 @@ async def test_a_pinned_version_is_there_until_the_pin_goes(opened: Open, garage
     assert models.menu.version("a", "v1") is None
     assert garage.stops == []  # somebody is still at it
     held.give_back()
-    async with asyncio.timeout(5):
-        while garage.stops != ["a@v1"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: garage.stops == ["a@v1"])
     assert states(models) == {"a@v2": "ready"}
 
 
@@ -240,14 +236,12 @@ async def test_who_waits_for_a_version_whose_last_pin_goes_is_refused(
     assert old is not None
     garage.hold("b")
     waiting = asyncio.create_task(models.use(old))
-    await asyncio.sleep(0.01)
+    await until(lambda: "b@v1" in garage.starts)
     await models.keep([])
     garage.release("b")
     with pytest.raises(Unavailable):
         await waiting
-    async with asyncio.timeout(5):
-        while garage.stops != ["b@v1"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: garage.stops == ["b@v1"])
 
 
 async def test_a_model_that_fails_to_stop_counts_as_gone(opened: Open, garage: Garage) -> None:
@@ -264,7 +258,7 @@ async def test_the_end_refuses_who_waits_and_stops_everything(garage: Garage) ->
     await models.started()
     garage.hold("b")
     waiting = asyncio.create_task(use(models, "b"))
-    await asyncio.sleep(0.01)
+    await until(lambda: "b@v1" in garage.starts)
     models.drain()
     with pytest.raises(Unavailable) as refused:
         await waiting
@@ -282,7 +276,7 @@ async def test_a_signal_during_the_start_ends_it(garage: Garage) -> None:
     models = garage.models(spec("a"))
     await models.open()
     starting = asyncio.create_task(models.started())
-    await asyncio.sleep(0.01)
+    await until(lambda: garage.starts == ["a@v1"])
     models.drain()
     with pytest.raises(Unavailable):
         await starting

@@ -12,7 +12,7 @@ import pytest
 
 from headrace.quotas.errors import StoreUnavailable
 from headrace.quotas.limit import Draw, Limit
-from headrace.quotas.shared import CALL_SECONDS, SharedStore
+from headrace.quotas.shared import FAILURES, SharedStore
 from headrace.quotas.store import Settlement
 from headrace.quotas.tally import QuotaTally
 from headrace.quotas.valkey import ValkeyStore
@@ -48,9 +48,9 @@ class Edge:
 
 
 @asynccontextmanager
-async def edge(server: ValkeyServer, name: str) -> AsyncIterator[Edge]:
+async def edge(server: ValkeyServer, name: str, **options: float) -> AsyncIterator[Edge]:
     tally = QuotaTally()
-    store = SharedStore(ValkeyStore(server.url, name), tally)
+    store = SharedStore(ValkeyStore(server.url, name), tally, **options)
     await store.start()
     try:
         yield Edge(store, tally)
@@ -65,15 +65,22 @@ async def edges(own_valkey: ValkeyServer) -> AsyncIterator[tuple[Edge, Edge]]:
         yield one, two
 
 
+@pytest.fixture
+async def patient(own_valkey: ValkeyServer) -> AsyncIterator[Edge]:
+    """Whose calls are given up by their callers alone."""
+    async with edge(own_valkey, "edge-1", call_seconds=60) as one:
+        yield one
+
+
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
 async def eventually(call: Callable[[], Awaitable[None]]) -> None:
     """Connections to a server that is gone fail first."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             try:
                 return await call()
@@ -96,17 +103,14 @@ async def test_no_request_waits_long_for_counters_that_stall(
     edges: Edges, own_valkey: ValkeyServer
 ) -> None:
     own_valkey.pause()
-    waits = []
+    tally, waited = edges[0].tally, 0
     for number in range(20):
-        begun = time.monotonic()
+        waited += not tally.alone  # for as long as a call may take
         await edges[0].ask(str(number), Draw(TOKENS, 1))
-        waits.append(time.monotonic() - begun)
     own_valkey.resume()
-    assert sum(wait > CALL_SECONDS / 2 for wait in waits) <= 3 + 1
-    assert max(waits) < 10 * CALL_SECONDS  # on a machine that others keep busy
-    assert edges[0].tally.alone
-    assert edges[0].tally.outages == 1
-    assert edges[0].tally.decided_alone == 20
+    assert 1 <= waited <= FAILURES
+    assert tally.outages == 1
+    assert tally.decided_alone == 20
 
 
 async def test_each_edge_alone_has_its_share(edges: Edges, own_valkey: ValkeyServer) -> None:
@@ -115,10 +119,12 @@ async def test_each_edge_alone_has_its_share(edges: Edges, own_valkey: ValkeySer
         for each in edges:
             await each.ask(f"{each.tally is edges[0].tally}{number}", Draw(SLOTS, 1))
     assert [len(each.passed) for each in edges] == [2, 2]
+    begun = time.monotonic()
     for number in range(70):
         for each in edges:
             await each.ask(f"t{number}", Draw(TOKENS, 1))
-    assert all(50 <= len(each.passed) - 2 <= 53 for each in edges)  # they fill meanwhile
+    most = 51 + (time.monotonic() - begun) * 50 / 60  # they fill meanwhile
+    assert all(50 <= len(each.passed) - 2 <= most for each in edges)
     own_valkey.start()
 
 
@@ -188,29 +194,29 @@ async def test_counters_that_lost_their_memory_learn_what_is_on_its_way(
 
 
 async def test_a_caller_that_gives_up_while_it_reserves_holds_nothing(
-    edges: Edges, own_valkey: ValkeyServer
+    patient: Edge, own_valkey: ValkeyServer
 ) -> None:
     own_valkey.pause()
-    asking = asyncio.create_task(edges[0].ask("a", Draw(SLOTS, 1)))
-    await asyncio.sleep(CALL_SECONDS / 5)
+    asking = asyncio.create_task(patient.ask("a", Draw(SLOTS, 1)))
+    await asyncio.sleep(0.01)
     asking.cancel()
     await asyncio.wait({asking})
     own_valkey.resume()
-    await until(lambda: not edges[0].store._backlog)
+    await until(lambda: not patient.store._backlog)
     assert await counted(own_valkey, SLOTS) == [0]
 
 
 async def test_a_caller_that_gives_up_while_it_settles_settles(
-    edges: Edges, own_valkey: ValkeyServer
+    patient: Edge, own_valkey: ValkeyServer
 ) -> None:
-    await edges[0].ask("a", Draw(SLOTS, 1))
+    await patient.ask("a", Draw(SLOTS, 1))
     own_valkey.pause()
-    ending = asyncio.create_task(edges[0].store.settle("acme", "a", unused(SLOTS)))
-    await asyncio.sleep(CALL_SECONDS / 5)
+    ending = asyncio.create_task(patient.store.settle("acme", "a", unused(SLOTS)))
+    await asyncio.sleep(0.01)
     ending.cancel()
     await asyncio.wait({ending})
     own_valkey.resume()
-    await until(lambda: not edges[0].store._ending and not edges[0].store._backlog)
+    await until(lambda: not patient.store._ending and not patient.store._backlog)
     assert await counted(own_valkey, SLOTS) == [0]
 
 

@@ -16,17 +16,24 @@ from tests.servers.valkey import ValkeyServer
 from .limits import limit, unused
 from .test_store import used
 
-LEASE = 0.3
 SLOTS, BUDGET, TOKENS = limit("slots", 4), limit("budget", 100), limit("rate", 600)
 DRAWS = [Draw(SLOTS, 1), Draw(BUDGET, 40), Draw(TOKENS, 5)]
 
 
 @pytest.fixture
 async def edges(valkey: ValkeyServer) -> AsyncIterator[tuple[ValkeyStore, ValkeyStore]]:
-    both = tuple(ValkeyStore(valkey.url, edge, lease=LEASE) for edge in ("edge-1", "edge-2"))
+    both = tuple(ValkeyStore(valkey.url, edge) for edge in ("edge-1", "edge-2"))
     yield both  # type: ignore[misc]
     for edge in both:
         await edge.close()
+
+
+@pytest.fixture
+async def dying(valkey: ValkeyServer) -> AsyncIterator[ValkeyStore]:
+    """The first edge as it would be if it died some time after its next call."""
+    edge = ValkeyStore(valkey.url, "edge-1", lease=0.1)
+    yield edge
+    await edge.close()
 
 
 Edges = tuple[ValkeyStore, ValkeyStore]
@@ -40,41 +47,45 @@ async def test_two_edges_hold_one_limit(edges: Edges, account: str) -> None:
     assert sum(outcome.status == "granted" for outcome in outcomes) == 14
 
 
-async def test_what_a_dead_edge_holds_comes_back(edges: Edges, account: str) -> None:
+async def test_what_a_dead_edge_holds_comes_back(
+    edges: Edges, dying: ValkeyStore, account: str
+) -> None:
     dead, alive = edges
     await alive.seed(account, BUDGET.counter, 0)
     await dead.reserve(account, "a", DRAWS)
     await dead.reserve(account, "b", DRAWS)
     assert (await alive.reserve(account, "c", DRAWS)).status == "refused"
-    await asyncio.sleep(LEASE + 0.05)
+    assert await dying.renew(account) == 2
+    await asyncio.sleep(0.15)
     assert await used(alive, account, SLOTS, BUDGET) == [0, 0]
     assert (await alive.reserve(account, "c", DRAWS)).status == "granted"
 
 
-async def test_what_a_live_edge_holds_stays(edges: Edges, account: str) -> None:
+async def test_what_a_live_edge_holds_stays(edges: Edges, dying: ValkeyStore, account: str) -> None:
     await edges[0].seed(account, BUDGET.counter, 0)
-    await edges[0].reserve(account, "a", DRAWS)
-    for _ in range(6):
-        await asyncio.sleep(LEASE / 3)
-        assert await edges[0].renew(account) == 1
+    await dying.reserve(account, "a", DRAWS)
+    assert await edges[0].renew(account) == 1
+    await asyncio.sleep(0.15)
     assert await used(edges[1], account, SLOTS, BUDGET) == [1, 40]
 
 
 async def test_an_edge_taken_for_dead_has_its_own_again_when_it_comes_back(
-    edges: Edges, account: str
+    edges: Edges, dying: ValkeyStore, account: str
 ) -> None:
     await edges[0].seed(account, BUDGET.counter, 0)
-    await edges[0].reserve(account, "a", DRAWS)
-    await asyncio.sleep(LEASE + 0.05)
+    await dying.reserve(account, "a", DRAWS)
+    await asyncio.sleep(0.15)
     assert await used(edges[1], account, SLOTS, BUDGET) == [0, 0]
     assert await edges[0].renew(account) == 1
     assert await used(edges[1], account, SLOTS, BUDGET) == [1, 40]
 
 
-async def test_and_pays_for_what_ended_meanwhile(edges: Edges, account: str) -> None:
+async def test_and_pays_for_what_ended_meanwhile(
+    edges: Edges, dying: ValkeyStore, account: str
+) -> None:
     await edges[0].seed(account, BUDGET.counter, 0)
-    await edges[0].reserve(account, "a", DRAWS)
-    await asyncio.sleep(LEASE + 0.05)
+    await dying.reserve(account, "a", DRAWS)
+    await asyncio.sleep(0.15)
     assert await used(edges[1], account, SLOTS, BUDGET) == [0, 0]
     end = [Settlement(SLOTS, 1, 0), Settlement(BUDGET, 40, 33), Settlement(TOKENS, 5, 5)]
     for manner in ("first", "again", "again"):
@@ -102,14 +113,15 @@ async def test_what_was_given_up_is_not_reserved_later(edges: Edges, account: st
     assert await used(edges[0], account, SLOTS) == [0]
 
 
-async def test_edges_are_counted_while_they_are_there(edges: Edges) -> None:
+async def test_edges_are_counted_while_they_are_there(edges: Edges, dying: ValkeyStore) -> None:
     assert await edges[0].be_there() == 1
     assert await edges[1].be_there() == 2
+    await edges[0].leave()
+    assert await edges[1].be_there() == 1
+    await dying.be_there()
+    await asyncio.sleep(0.15)
+    assert await edges[1].be_there() == 1
     await edges[1].leave()
-    assert await edges[0].be_there() == 1
-    await edges[1].be_there()
-    await asyncio.sleep(LEASE + 0.05)
-    assert await edges[0].be_there() == 1
 
 
 async def test_nobody_there_is_unavailable() -> None:

@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from headrace.engine.output import Output
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
+from headrace.fleet.frames import frame
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.supervisor import Patience, Supervisor
 
@@ -107,6 +109,29 @@ async def test_two_hundred_opened_and_dropped_leave_nothing(
     status = await supervisor.probe(10)
     assert status.running == 0
     assert status.blocks_free == status.blocks_total
+
+
+async def test_a_worker_that_takes_nothing_holds_up_nobody(make_supervisor: MakeSupervisor) -> None:
+    supervisor = make_supervisor(max_sequences=60, patience=replace(PATIENCE, silent_beats=100))
+    await supervisor.start()
+    pid = pid_of(supervisor)
+    os.kill(pid, signal.SIGSTOP)
+    mailboxes = []
+    for n in range(60):  # each in a message of its own: together more than a socket holds
+        prompt = array("i", range(1, 20_000))
+        wanted = request(f"r{n}", max_tokens=10 if n % 2 else 100_000)
+        mailboxes.append(supervisor.submit(msgspec.structs.replace(wanted, prompt=prompt)))
+        await asyncio.sleep(0)
+    for n in range(0, 60, 2):
+        supervisor.cancel(f"r{n}")
+    probing = asyncio.create_task(supervisor.probe(60))
+    await asyncio.sleep(0)
+    os.kill(pid, signal.SIGCONT)
+    for n, outputs in enumerate(await asyncio.gather(*map(read_all, mailboxes))):
+        assert outputs[-1].finish is not None
+        assert outputs[-1].finish.reason == ("length" if n % 2 else "cancelled")
+    await probing
+    assert supervisor.status().starts == 1
 
 
 async def test_a_killed_worker_fails_its_requests_and_comes_back(
@@ -218,6 +243,7 @@ async def test_a_command_that_does_not_exist_is_a_sentence() -> None:
         ("pass", "exited with status 0"),
         ("import os; os.close(0); os.abort()", "killed by SIGABRT"),
         ("raise SystemExit(3)", "exited with status 3"),
+        (r"import os; os.write(0, b'\0\0\0\x09half')", "exited with status 0"),
     ],
 )
 async def test_a_worker_that_ends_without_a_word_is_described(program: str, words: str) -> None:
@@ -227,26 +253,52 @@ async def test_a_worker_that_ends_without_a_word_is_described(program: str, word
         await supervisor.start()
 
 
-SPEAKS_GARBAGE = """
-import sys, zmq
-from headrace.fleet.channel import read_launch
-launch = read_launch(sys.stdin.buffer)
-socket = zmq.Context().socket(zmq.PAIR)
-socket.connect(launch.endpoint)
-socket.send(b"\\xc1 not a message")
-sys.stdin.buffer.read()
+LAST_WORDS = """
+import os, msgspec
+from headrace.fleet.frames import frame
+from headrace.fleet.messages import Failed
+os.write(0, frame(msgspec.msgpack.encode(Failed("out of luck"))))
+os._exit(9)
 """
 
 
-async def test_a_worker_that_speaks_garbage_is_replaced_not_obeyed() -> None:
+async def test_last_words_are_heard_however_fast_the_end_comes() -> None:
     config = WorkerConfig(path="x", model="m", version="1")
-    supervisor = Supervisor(config, command=(sys.executable, "-c", SPEAKS_GARBAGE))
+    supervisor = Supervisor(config, command=(sys.executable, "-c", LAST_WORDS))
+    with pytest.raises(WorkerFailed, match="out of luck"):
+        await supervisor.start()
+
+
+SPEAKS_GARBAGE = """
+import os, sys
+os.write(0, {garbage!r})
+while os.read(0, 4096):
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"\xc1 not a frame", b"Traceback (most recent", frame(b"\xc1"), frame(b"")]
+)
+async def test_a_worker_that_speaks_garbage_is_replaced_not_obeyed(garbage: bytes) -> None:
+    config = WorkerConfig(path="x", model="m", version="1")
+    program = SPEAKS_GARBAGE.format(garbage=garbage)
+    supervisor = Supervisor(config, command=(sys.executable, "-c", program))
     with pytest.raises(WorkerFailed, match="cannot be read"):
         await supervisor.start()
 
 
 async def test_a_worker_that_never_gets_ready_is_given_up(make_supervisor: MakeSupervisor) -> None:
     supervisor = make_supervisor("silent", Patience(start=0.5, beat=0.1))
+    with pytest.raises(WorkerFailed, match=r"not ready after 0\.5 s"):
+        await supervisor.start()
+
+
+async def test_a_worker_that_hangs_up_and_lives_is_given_up() -> None:
+    config = WorkerConfig(path="x", model="m", version="1")
+    program = "import os, time; os.close(0); time.sleep(3600)"
+    patience = Patience(start=0.5, beat=0.1)
+    supervisor = Supervisor(config, command=(sys.executable, "-c", program), patience=patience)
     with pytest.raises(WorkerFailed, match=r"not ready after 0\.5 s"):
         await supervisor.start()
 

@@ -10,7 +10,7 @@ from headrace.ops.backend import KvCache
 
 
 class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Travels to the worker as one line of JSON on its standard input.
+    """Travels to the worker as one line of JSON, before all messages.
 
     path: the model file. model, version: the names it is served under. backend: "reference"
     is the slow numpy interpreter, for tests. isa: None for the best this machine has.
@@ -50,8 +50,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole line: where the parent listens, who it is, and the worker's own part."""
+    """The whole line: who the parent is, and the worker's own part."""
 
-    endpoint: str
     parent: int
     config: WorkerConfig

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from io import FileIO
+from socket import socket
 from typing import Protocol
 
 import structlog
@@ -11,10 +12,9 @@ import structlog
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
-from headrace.fleet.channel import Channel, ParentGone, read_launch
+from headrace.fleet.channel import STDIN, Channel, ParentGone, read_launch
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.messages import (
-    EXIT_FAILED,
     Cancel,
     Failed,
     Outputs,
@@ -27,6 +27,9 @@ from headrace.fleet.messages import (
 from headrace.fleet.process import configure_log, name_process, tie_to_parent
 
 log = structlog.get_logger("headrace.worker")
+
+EXIT_FAILED = 3
+"""Exit status of a worker that has sent a Failed."""
 
 
 class HostedEngine(Protocol):
@@ -53,13 +56,13 @@ def run(open_engine: OpenEngine) -> int:
     Whatever goes wrong is told to the parent in a sentence before the process ends.
     """
     try:
-        launch = read_launch(sys.stdin.buffer)
+        launch = read_launch(FileIO(STDIN, closefd=False))
     except ParentGone:
         return 0
     tie_to_parent(launch.parent)
     name_process("headrace-engine")
     configure_log(launch.config.log_level)
-    channel = Channel(launch.endpoint, sys.stdin.buffer)
+    channel = Channel(socket(fileno=STDIN))
     try:
         return _serve(open_engine, launch.config, channel)
     except ParentGone:

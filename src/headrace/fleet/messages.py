@@ -1,6 +1,6 @@
 """Messages between the process that serves and the process that holds an engine.
 
-msgpack through msgspec tagged structs over ZeroMQ; never pickle.
+msgpack through msgspec tagged structs (`fleet.frames` keeps them apart); never pickle.
 """
 
 from __future__ import annotations
@@ -75,9 +75,6 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
     error: str
 
-
-EXIT_FAILED = 3
-"""Exit status of a worker that has sent a Failed."""
 
 FromWorker = Ready | Status | Outputs | Failed
 

@@ -19,7 +19,7 @@ def tie_to_parent(parent: int) -> None:
 
     A terminal's Ctrl-C and a service manager's SIGTERM reach the whole group; the parent
     decides what they mean and tells us. Only Linux can tie processes; elsewhere the end of
-    standard input says the same a little later. Exits if the parent (its pid) has gone before.
+    the socket to it says the same a little later. Exits if the parent (its pid) has gone before.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

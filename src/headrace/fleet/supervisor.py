@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import msgspec
@@ -21,7 +22,6 @@ from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import (
-    EXIT_FAILED,
     Cancel,
     Failed,
     Outputs,
@@ -38,7 +38,6 @@ log = structlog.get_logger("headrace.fleet")
 WorkerState = Literal["starting", "ready", "backing_off", "stopped"]
 WATCH_NONCE = 0
 BEATS_TO_REPORT = 5
-LAST_WORDS_SECONDS = 2.0
 WORKER_COMMAND = (sys.executable, "-m", "headrace.fleet.worker")
 
 
@@ -217,9 +216,10 @@ class Supervisor:
         if self._stopping.is_set():
             child.kill()
         told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        child.listen(lambda: self._hear(child, told, first_ready))
+        hear = partial(self._hear, child, told, first_ready)
+        child.listen(hear)
         watching = asyncio.create_task(self._watch(child))
-        exiting = asyncio.create_task(self._await_exit(child, told))
+        exiting = asyncio.create_task(self._await_exit(child, hear))
         reasons = (told, watching, exiting)
         reason = "the engine's supervision was stopped"
         try:
@@ -251,7 +251,6 @@ class Supervisor:
                     case Status():
                         self._traffic.answer(message)
                     case Ready():
-                        child.connected()
                         self._note_ready(message)
                         if not first_ready.done():
                             first_ready.set_result(None)
@@ -283,11 +282,9 @@ class Supervisor:
             else:
                 self._silent_beats = 0
 
-    async def _await_exit(self, child: Child, told: asyncio.Future[str]) -> str:
+    async def _await_exit(self, child: Child, hear: Callable[[], None]) -> str:
         status = await child.wait()
-        if status == EXIT_FAILED:
-            # Its last message says why, and may still be on the way.
-            await asyncio.wait({told}, timeout=LAST_WORDS_SECONDS)
+        hear()  # what it said before it went has come by now, and may tell the reason better
         return f"the engine process is gone: {describe_exit(status)}"
 
     def _note_ready(self, ready: Ready) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
+from headrace.api.openai.parameters import RequestReader
 from headrace.api.openai.response_format import Form
 
 HI = [{"role": "user", "content": "hi"}]
@@ -401,3 +404,51 @@ def test_any_object_is_a_request_or_a_refusal(fields: dict[str, Any]) -> None:
                 assert request.prompts()
         except BodyError as error:
             assert error.message
+
+
+NEEDED = {
+    ChatRequest: ['"model": "m"', '"messages": [{"role": "user", "content": "hi"}]'],
+    CompletionRequest: ['"model": "m"', '"prompt": ["\\ud83d\\ude00", "é"]'],
+}
+GOOD = [
+    '"max_tokens": 5',
+    '"temperature": 1',
+    '"stop": ["a"]',
+    '"metadata": {"a": "b"}',
+    '"guided_json": {"a": [1.5, null]}',
+]
+ODD = [
+    '"model": null',
+    '"max_tokens": null',
+    '"max_tokens": 0',
+    '"temperature": "1"',
+    '"stop": "\xff"',
+    '"store": false',
+    '"store": true',
+    '"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "\xff"}]}]',
+    '"messages": [{"role": "user", "content": [{"type": "image_url", "x": "\xff"}]}]',
+    '"metadata": {"\xff": "b"}',
+    '"maxtokens": 5',
+    '"seed": 1,',
+    '"seed": ' + "[" * 70,
+]
+
+
+@given(st.lists(st.sampled_from(GOOD)), st.lists(st.sampled_from(ODD), max_size=2), st.randoms())
+@pytest.mark.parametrize("struct", [ChatRequest, CompletionRequest])
+def test_in_one_go_is_as_field_by_field(
+    struct: type[ChatRequest | CompletionRequest], good: list[str], odd: list[str], random: Random
+) -> None:
+    """Fields twice, nulls and bytes that are no UTF-8 among them."""
+    fields = NEEDED[struct] + good + odd
+    random.shuffle(fields)
+    body = f"{{{', '.join(fields)}}}".encode("utf-8" if random.random() < 0.5 else "latin-1")
+    reader = RequestReader(struct)
+    assert outcome(lambda: reader.read(body)) == outcome(lambda: reader.read_fields(body))
+
+
+def outcome(read: Callable[[], object]) -> object:
+    try:
+        return read()
+    except BodyError as error:
+        return error.message, error.param

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from headrace.api.body import BodyError, FieldReader
+from headrace.api.body import BodyError
 from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
     Message,
@@ -16,10 +16,10 @@ from headrace.api.openai.messages import (
 from headrace.api.openai.parameters import (
     Count,
     GenerationParameters,
+    RequestReader,
     Text64,
     Text512,
     check_parameters,
-    read_request,
     unsupported,
 )
 from headrace.api.openai.response_format import Form, ResponseFormat, asked_form
@@ -78,13 +78,13 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
         return [template_message(m, f"messages[{i}]", names) for i, m in enumerate(self.messages)]
 
 
-_reader = FieldReader(ChatRequest)
+_reader = RequestReader(ChatRequest)
 
 
 def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     try:
-        request = read_request(_reader, body)
+        request = _reader.read(body)
     except BodyError as error:
         if refused := UNSUPPORTED_IN_MESSAGE.match(error.param or ""):
             raise unsupported(refused[0]) from None

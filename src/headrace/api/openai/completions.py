@@ -6,12 +6,12 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from headrace.api.body import BodyError, FieldReader
+from headrace.api.body import BodyError
 from headrace.api.openai.parameters import (
     GenerationParameters,
+    RequestReader,
     TokenId,
     check_parameters,
-    read_request,
 )
 from headrace.api.openai.response_format import Form, asked_form
 
@@ -62,12 +62,12 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
         return [(f"prompt[{i}]", item) for i, item in enumerate(self.prompt)]  # type: ignore[misc]
 
 
-_reader = FieldReader(CompletionRequest)
+_reader = RequestReader(CompletionRequest)
 
 
 def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
-    request = read_request(_reader, body)
+    request = _reader.read(body)
     check_parameters(request, max_choices=max_choices)
     if request.candidates < request.n:
         raise BodyError("Invalid 'best_of': it must not be smaller than 'n'.", "best_of")

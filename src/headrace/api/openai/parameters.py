@@ -8,12 +8,12 @@ definition is checked and accepted.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from headrace.api.body import BodyError, FieldReader, T, split_fields
+from headrace.api.body import BodyError, FieldReader, check_structure, split_fields
 from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
 from headrace.api.openai.route import RouteLimits
 from headrace.api.openai.service_tier import ServiceTier
@@ -54,7 +54,7 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     include_obfuscation: bool | None = None
 
 
-class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of both endpoints, within their ranges.
 
     user, safety_identifier, prompt_cache_key and metadata identify and never change an
@@ -102,13 +102,32 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-def read_request(reader: FieldReader[T], body: bytes) -> T:
-    """Parse a body. Raises BodyError naming the field that is at fault."""
-    fields = split_fields(body)
-    for name in [name for name in fields if name in UNSUPPORTED]:
-        if not _asks_for_nothing(name, fields.pop(name)):
-            raise unsupported(name)
-    return reader.read(fields)
+R = TypeVar("R", bound=GenerationParameters)
+
+
+class RequestReader(Generic[R]):
+    """Reads a body in one go where it is as it should be; else field by field, which takes null
+    for absent and tells what is wrong."""
+
+    def __init__(self, struct: type[R]) -> None:
+        self._whole = msgspec.json.Decoder(struct)
+        self._fields = FieldReader(struct)
+
+    def read(self, body: bytes) -> R:
+        """Raises BodyError naming the field that is at fault."""
+        check_structure(body)
+        try:
+            body.decode()
+            return self._whole.decode(body)
+        except (UnicodeDecodeError, msgspec.DecodeError):
+            return self.read_fields(body)
+
+    def read_fields(self, body: bytes) -> R:
+        fields = split_fields(body)
+        for name in [name for name in fields if name in UNSUPPORTED]:
+            if not _asks_for_nothing(name, fields.pop(name)):
+                raise unsupported(name)
+        return self._fields.read(fields)
 
 
 def unsupported(param: str) -> BodyError:

@@ -30,7 +30,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import product
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -124,14 +124,21 @@ def cut(text: str, tokenizer: Tokenizer, positions: int, length: int) -> list[Id
 
 
 class Converted:
-    """A model's weights with every matrix in another format; vectors stay as they are."""
+    """A model's weights with every matrix in another format, converted once; vectors stay as they
+    are."""
 
     def __init__(self, model: Model, format: str) -> None:
         self._source, self._convert = model.weights, CONVERSIONS[format]
         # As `--quantization w4` leaves them.
         self._eight_bits = vocabulary_weights(model.program) if format == "W4" else frozenset()
+        self._converted: dict[str, Weight] = {}
 
     def load(self, name: str) -> Weight:
+        if name not in self._converted:
+            self._converted[name] = self._convert_one(name)
+        return self._converted[name]
+
+    def _convert_one(self, name: str) -> Weight:
         weight = self._source.load(name)
         values = weight.values if isinstance(weight, DenseWeight) else weight.dequantise()
         if values.ndim == 1:
@@ -249,43 +256,39 @@ def llama_logits(python: Path, model: Path, sequences: Sequence[Ids]) -> Iterato
 
 
 def measure(
-    path: Path,
-    text: str,
-    positions: int,
-    length: int,
-    llama_python: Path | None,
+    model: Model,
+    sequences: Sequence[Ids],
     format: str = "file",
     isa: str | None = None,
-    against_file: bool = False,
-    kv_cache: KvCache = "int16",
+    kv_caches: Sequence[KvCache] = ("int16",),
+    reference: Model | None = None,
+    llama: Iterator[Floats] | None = None,
 ) -> list[Accuracy]:
-    opened = open_model(path)
-    model = replace(opened, weights=Shuffled(opened)) if against_file else opened
-    model = in_format(model, format)
+    """The backend with each kind of cache, and llama.cpp by its logits, against the reference on
+    the same model or on another. sequences: all of one length."""
+    length = len(sequences[0])
+    engines: dict[Comparison, Iterator[Floats]] = {}
+    for kv_cache in kv_caches:
+        cpu = load(CpuBackend(isa), model, length, length, kv_cache)
+        logits = map(partial(logits_of, cpu, step=length), sequences)
+        engines[Comparison("headrace cpu", format, kv_cache)] = logits
+    if llama is not None:
+        engines[Comparison("llama.cpp", format)] = llama
+    floats = load(ReferenceBackend(), reference or model, length, length)
     vocabulary = model.program.vocab_size
-    sequences = cut(text, Tokenizer.from_gguf(model.metadata), positions, length)
-    reference = load(ReferenceBackend(), opened if against_file else model, length, length)
-    cpu = load(CpuBackend(isa), model, length, length, kv_cache)
-    engines = {"headrace cpu": (logits_of(cpu, ids, length) for ids in sequences)}
-    if llama_python is not None:
-        engines["llama.cpp"] = llama_logits(llama_python, path, sequences)
-    comparisons = {name: Comparison(name, format, kv_cache) for name in engines}
     for ids in sequences:
-        expected = logits_of(reference, ids, length)[:, :vocabulary]
-        for name, logits in engines.items():
-            comparisons[name].add(expected, next(logits)[:, :vocabulary])
-    return [comparison.result() for comparison in comparisons.values()]
+        expected = logits_of(floats, ids, length)[:, :vocabulary]
+        for comparison, logits in engines.items():
+            comparison.add(expected, next(logits)[:, :vocabulary])
+    return [comparison.result() for comparison in engines]
 
 
-def unlike(path: Path, text: str, isas: Sequence[str], format: str, kv_cache: KvCache) -> list[str]:
-    """Those of the instruction sets whose logits differ in any bit from the first one's, on
-    SAME_BITS positions."""
-    model = in_format(open_model(path), format)
-    (ids,) = cut(text, Tokenizer.from_gguf(model.metadata), SAME_BITS, SAME_BITS)
+def unlike(model: Model, ids: Ids, isas: Sequence[str], kv_cache: KvCache) -> list[str]:
+    """Those of the instruction sets whose logits differ in any bit from the first one's."""
     found: list[bytes] = []
     for isa in isas:
-        executable = load(CpuBackend(isa), model, SAME_BITS, SAME_BITS, kv_cache)
-        found.append(logits_of(executable, ids, SAME_BITS).tobytes())
+        executable = load(CpuBackend(isa), model, len(ids), len(ids), kv_cache)
+        found.append(logits_of(executable, ids, len(ids)).tobytes())
     return [isa for isa, logits in zip(isas, found, strict=True) if logits != found[0]]
 
 
@@ -306,23 +309,21 @@ def main() -> None:
     args = parser.parse_args()
     text = args.text.read_text("utf-8") if args.text else standard_text()
     results = []
-    for format, kv_cache in product(args.format, args.kv_cache):
-        # llama.cpp reads the file as it is, and keeps a cache of its own.
-        plain = format == "file" and kv_cache == args.kv_cache[0]
-        llama = args.llama_python if plain else None
-        results += measure(
-            args.model,
-            text,
-            args.positions,
-            args.length,
-            llama,
-            format,
-            args.isa[0],
-            args.against_file,
-            kv_cache,
-        )
-        if others := unlike(args.model, text, args.isa, format, kv_cache):
-            sys.exit(f"{format}, {kv_cache}: {', '.join(others)} differ from {args.isa[0]}")
+    opened = open_model(args.model)
+    tokenizer = Tokenizer.from_gguf(opened.metadata)
+    sequences = cut(text, tokenizer, args.positions, args.length)
+    (few,) = cut(text, tokenizer, SAME_BITS, SAME_BITS)
+    source = replace(opened, weights=Shuffled(opened)) if args.against_file else opened
+    for format in args.format:
+        model = in_format(source, format)
+        llama = None
+        if format == "file" and args.llama_python:
+            llama = llama_logits(args.llama_python, args.model, sequences)
+        reference = opened if args.against_file else model
+        results += measure(model, sequences, format, args.isa[0], args.kv_cache, reference, llama)
+        for kv_cache in args.kv_cache:
+            if others := unlike(model, few, args.isa, kv_cache):
+                sys.exit(f"{format}, {kv_cache}: {', '.join(others)} differ from {args.isa[0]}")
     if args.json:
         json.dump([asdict(result) for result in results], sys.stdout, indent=2)
         return

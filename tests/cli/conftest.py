@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from . import forked
+
 Headrace = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -27,16 +29,7 @@ def headrace(environment: dict[str, str], tmp_path: Path) -> Headrace:
     """Run `headrace …` to its end in an empty folder."""
 
     def run(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            command(*arguments),
-            env=environment | variables,
-            cwd=tmp_path,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
+        return forked.run(arguments, environment | variables, tmp_path, stdin, timeout=120)
 
     return run
 

@@ -7,11 +7,12 @@ import sys
 
 from headrace import __version__
 
-from .conftest import Headrace
+from .conftest import Headrace, command
 
 
-def test_version(headrace: Headrace) -> None:
-    assert headrace("--version").stdout == f"headrace {__version__}\n"
+def test_version(environment: dict[str, str]) -> None:
+    done = subprocess.run(command("--version"), env=environment, capture_output=True, text=True)
+    assert done.stdout == f"headrace {__version__}\n"
 
 
 def test_help_lists_the_commands(headrace: Headrace) -> None:

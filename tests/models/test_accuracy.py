@@ -8,58 +8,55 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bench.accuracy import (
-    CONVERSIONS,
+    FORMATS,
     Comparison,
+    Ids,
     Shuffled,
     cut,
     in_format,
     logits_of,
     measure,
     standard_text,
+    unlike,
 )
 from bench.accuracy import load as load_model
 
-from headrace.models.model import open_model
-from headrace.ops.cpu import CpuBackend, available_isas
+from headrace.models.model import Model, open_model
+from headrace.ops.cpu import available_isas
 from headrace.ops.reference import ReferenceBackend
 from headrace.ops.weights import DenseWeight
 from headrace.text.tokenizer import Tokenizer
 from tests.models.families import FAMILIES
 
 
+def text_for(model: Model, positions: int, length: int) -> list[Ids]:
+    return cut(standard_text(), Tokenizer.from_gguf(model.metadata), positions, length)
+
+
 def test_cpu_logits_stay_with_the_reference_over_real_text(smollm2_path: Path) -> None:
-    (cpu,) = measure(smollm2_path, standard_text(), 2048, 512, llama_python=None)
+    """Whichever way the cache holds keys: those of a byte cost this model little."""
+    model = open_model(smollm2_path)
+    cpu, bytes = measure(model, text_for(model, 2048, 512), kv_caches=("int16", "int8"))
     assert cpu.positions >= 2000
     assert cpu.mean_kl < 0.003
     assert cpu.top1 > 0.975
+    assert cpu.mean_kl < bytes.mean_kl < cpu.mean_kl + 0.002
 
 
-def test_int8_keys_cost_this_model_little(smollm2_path: Path) -> None:
-    found = [
-        measure(smollm2_path, standard_text(), 512, 512, llama_python=None, kv_cache=kind)[0]
-        for kind in ("int16", "int8")
-    ]
-    assert found[0].mean_kl < found[1].mean_kl < found[0].mean_kl + 0.002
+@pytest.fixture(scope="module", params=FORMATS)
+def model(request: pytest.FixtureRequest, smollm2_path: Path) -> Model:
+    """The real model, in each format once."""
+    return in_format(open_model(smollm2_path), request.param)
 
 
-@pytest.mark.parametrize("format", CONVERSIONS)
-def test_every_weight_format_stays_with_the_reference(smollm2_path: Path, format: str) -> None:
-    (cpu,) = measure(smollm2_path, standard_text(), 128, 128, llama_python=None, format=format)
+def test_every_weight_format_stays_with_the_reference(model: Model) -> None:
+    (cpu,) = measure(model, text_for(model, 128, 128))
     assert cpu.mean_kl < 0.003
     assert cpu.top1 > 0.95
 
 
-@pytest.mark.parametrize("format", ["file", *CONVERSIONS])
-def test_every_instruction_set_gives_the_real_model_the_same_bits(
-    smollm2_path: Path, format: str
-) -> None:
-    model = in_format(open_model(smollm2_path), format)
-    ids = np.arange(1000, 1012, dtype=np.int32)
-    best, *rest = [
-        logits_of(load_model(CpuBackend(isa), model, 12, 12), ids, 12) for isa in available_isas()
-    ]
-    for other in rest:
-        assert other.tobytes() == best.tobytes()
+def test_every_instruction_set_gives_the_real_model_the_same_bits(model: Model) -> None:
+    assert unlike(model, np.arange(1000, 1012, dtype=np.int32), available_isas(), "int16") == []
 
 
 def test_the_measure_is_the_divergence_it_claims_to_be() -> None:

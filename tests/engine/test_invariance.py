@@ -176,6 +176,17 @@ def test_preempted_is_uninterrupted(given: Given) -> None:
     given.same(alone, answers)
 
 
+@pytest.mark.parametrize("cut", [1, 7, 25, 39])
+def test_resumed_in_another_engine_is_uninterrupted(given: Given, cut: int) -> None:
+    alone = answer(given.engine(), asked())
+    seen = alone.outputs["r"][:cut]
+    tokens = [token for output in seen for token in output.tokens]
+    resumed = msgspec.structs.replace(asked(), generated=tokens)
+    rest = answer(given.engine(max_step_tokens=47), *others(3), resumed)
+    rest.outputs["r"][:0] = seen
+    given.same(alone, rest)
+
+
 def test_overlapped_is_synchronous(given: Given) -> None:
     requests = [asked(), *others(12), request("stop", max_tokens=60, stop=("a", "b", "c"))]
     one = answer(given.engine(blocks=12), *requests)

@@ -118,6 +118,7 @@ class Engine:
             return
         text = self._text_streams(request.stopping.stop, request.thinking, request.controls)
         sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
+        sequence.replay(request.generated)
         if request.sampling.prompt_logprobs:
             first = request.prompt[0]
             piece = self._vocabulary.piece(first)
@@ -178,7 +179,10 @@ class Engine:
             if not made.done():
                 continue
             try:
-                sequence.constraint = Metered(made.result(), self._constraint_clock)
+                constraint = made.result()
+                for token in sequence.request.generated:
+                    constraint.accept(token)
+                sequence.constraint = Metered(constraint, self._constraint_clock)
                 complete = sequence.constraint.exhausted
             except Exception as error:
                 self._end(sequence, ending_by(error))
@@ -191,11 +195,11 @@ class Engine:
                 self._begin_as_forced(sequence)
 
     def _begin_as_forced(self, sequence: Sequence) -> None:
-        """What every document of the grammar begins with is known before the prompt is computed,
-        and is computed with it."""
+        """What every document of the grammar begins with, or goes on with, is known before the
+        prompt is computed, and is computed with it."""
         if sequence.request.stopping.max_tokens == 0:
             return
-        begun = Drawn(sequence, before=0)
+        begun = Drawn(sequence, before=sequence.generated)
         self._take_forced(begun)
         self._generated += len(begun.tokens)
         if begun.tokens:
@@ -384,12 +388,15 @@ class Engine:
             ("prompt", request.prompt),
             ("logit_bias", request.sampling.logit_bias),
             ("stop_token_ids", stopping.stop_token_ids),
+            ("generated", request.generated),
         ):
             # Not one by one: a step may wait for this, and a prompt have a million tokens.
             least, most = min(ids, default=0), max(ids, default=0)
             if least < 0 or most >= size:
                 outside = least if least < 0 else most
                 return f"{name} holds token id {outside}; the vocabulary has {size} tokens"
+        if request.generated and len(request.generated) >= stopping.max_tokens:
+            return "all its tokens have been generated"
         if request.grammar is not None and self._constraints is None:
             return "there is nothing here that follows a grammar"
         fault = _sampling_fault(request.sampling)

@@ -64,7 +64,9 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     are not to wait for it. arrival: unix seconds. thinking: how thoughts
     are told apart from the answer; None if there are none. grammar: what all generated tokens
     must follow, thoughts included; None for no constraint. controls: control tokens that are
-    text in this answer, with that text: what function calls are marked with.
+    text in this answer, with that text: what function calls are marked with. generated: tokens
+    that an engine has generated and delivered before it was lost; this one goes on behind them, as
+    that one would have.
     """
 
     id: str
@@ -79,3 +81,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     grammar: Grammar | None = None
     controls: dict[int, str] = {}
+    generated: list[int] = []

@@ -163,7 +163,7 @@ class Sequence:
 
     @property
     def unscored(self) -> int:
-        if self.request.sampling.prompt_logprobs:
+        if self.request.sampling.prompt_logprobs and not self.request.generated:
             return len(self.prompt_logprobs)
         return self.prompt_length
 
@@ -172,6 +172,14 @@ class Sequence:
         it. Those scored before a preemption are not scored again."""
         last = min(self.computed + count + 1, self.prompt_length)
         return range(max(self.unscored, self.computed + 1), last)
+
+    def replay(self, tokens: Items[int]) -> None:
+        """Take tokens that were generated before; their text has left already."""
+        min_tokens = self.request.stopping.min_tokens
+        for count, token in enumerate(tokens, 1):
+            self.append(token)
+            self.text.feed(token, stops=count > min_tokens)
+        self.text.take_reasoning()
 
     def append(self, token: int, *, forced: bool = False) -> None:
         """Take a generated token. forced: not drawn."""

@@ -1,0 +1,115 @@
+"""A generation goes on in another engine as it would have in the one that was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.engine.loop import Engine
+from headrace.engine.output import Finish, Output
+from headrace.engine.request import GenerationRequest
+from headrace.text.pipeline import TextPipeline
+from headrace.text.reasoning import Thinking
+
+from .fakes import Answers, FakeText, answer, fake_engine, request, saying, speculator
+
+NewEngine = Callable[[], Engine]
+
+
+def goes_on(new_engine: NewEngine, asked: GenerationRequest, *, cut: int | None = None) -> None:
+    """Lost behind each of its outputs in turn, or only behind this one, it ends the same."""
+    whole = answer(new_engine(), asked)
+    outputs = whole.outputs[asked.id]
+    for count in range(len(outputs)) if cut is None else (cut % len(outputs),):
+        seen = outputs[:count]
+        tokens = [token for output in seen for token in output.tokens]
+        rest = answer(new_engine(), msgspec.structs.replace(asked, generated=tokens))
+        both = Answers()
+        both.outputs[asked.id] = [*seen, *rest.outputs[asked.id]]
+        assert told(both, asked.id) == told(whole, asked.id)
+
+
+def told(answers: Answers, id: str) -> tuple[object, ...]:
+    """All that a caller sees but for where it is cut, and what was cached."""
+    outputs: list[Output] = answers.outputs[id]
+    finish: Finish = msgspec.structs.replace(answers.finish(id), cached_tokens=0)
+    reasoning = "".join(output.reasoning for output in outputs)
+    scored = [output.prompt_logprobs for output in outputs if output.prompt_logprobs]
+    logprobs = answers.logprobs(id)
+    return answers.text(id), answers.tokens(id), reasoning, logprobs, scored, finish
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 1000),
+    cut=st.integers(0, 100),
+    max_tokens=st.integers(1, 30),
+    min_tokens=st.integers(0, 10),
+    stop=st.lists(st.text("abcde", min_size=1, max_size=2), max_size=3),
+    penalty=st.sampled_from([0.0, 0.7]),
+    logprobs=st.sampled_from([None, 0, 2]),
+    ignore_eos=st.booleans(),
+    synchronous=st.booleans(),
+    speculates=st.booleans(),
+)
+def test_any_answer_lost_anywhere(
+    seed: int, cut: int, synchronous: bool, speculates: bool, penalty: float, **options: object
+) -> None:
+    asked = request(
+        seed=seed,
+        temperature=1.2,
+        frequency_penalty=penalty,
+        prompt_logprobs=options["logprobs"] is not None,
+        **options | {"stop": tuple(options["stop"])},  # type: ignore[arg-type]
+    )
+
+    def new_engine() -> Engine:
+        guesses = {"speculator": speculator()} if speculates else {}
+        return fake_engine(synchronous=synchronous, **guesses)
+
+    goes_on(new_engine, asked, cut=cut)
+
+
+@pytest.mark.parametrize("form", ["{name:??,age:*,sign:?}", "{????}", "a long text, all forced"])
+@pytest.mark.parametrize("logprobs", [None, 1])
+def test_what_follows_a_grammar_goes_on_in_it(form: str, logprobs: int | None) -> None:
+    """Forced tokens too, which are taken many at a time."""
+    for seed in range(5):
+        asked = request(grammar=form, max_tokens=60, temperature=1.0, seed=seed, logprobs=logprobs)
+        goes_on(fake_engine, asked)
+
+
+def test_a_stop_text_reaches_over_the_cut() -> None:
+    asked = request(max_tokens=30, stop=("ta g",))
+    goes_on(partial(fake_engine, saying("alpha beta gamma", after=3)), asked)
+
+
+def test_thoughts_are_told_apart_behind_the_cut_too() -> None:
+    def new_engine() -> Engine:
+        engine = fake_engine(saying("<t>one, two</t>three four", after=3))
+        engine._text_streams = partial(TextPipeline, FakeText())
+        return engine
+
+    asked = request(max_tokens=40, stop=("four",), thinking=Thinking("<t>", "</t>"))
+    assert answer(new_engine(), asked).text("r") == "three "
+    goes_on(new_engine, asked)
+
+
+@pytest.mark.parametrize(
+    ("generated", "fault"),
+    [([65] * 8, "all its tokens have been generated"), ([10**6], "generated holds token id")],
+)
+def test_what_can_not_go_on_is_refused(generated: list[int], fault: str) -> None:
+    answers = answer(fake_engine(), request(generated=generated))
+    assert answers.finish("r").reason == "refused"
+    assert fault in str(answers.finish("r").error)
+
+
+def test_tokens_that_no_grammar_allows_are_refused() -> None:
+    answers = answer(fake_engine(), request(grammar="{??}", generated=[ord("x")]))
+    assert answers.finish("r").reason == "refused"

@@ -35,7 +35,8 @@ class FakeEngine:
         return bool(self._left)
 
     def submit(self, request: GenerationRequest) -> None:
-        self._left[request.id] = request, request.stopping.max_tokens
+        done = len(request.generated or ())
+        self._left[request.id] = request, request.stopping.max_tokens - done
 
     def cancel(self, request_id: str) -> None:
         if request_id in self._left:

@@ -9,7 +9,10 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import openai
@@ -26,7 +29,55 @@ def own_service(smollm2_path: Path, tmp_path: Path) -> Service:
     stop(service)
 
 
-def test_a_dead_engine_ends_its_streams_with_an_error_and_comes_back(own_service: Service) -> None:
+def test_streams_of_a_dead_engine_go_on_as_if_nothing_had_been(own_service: Service) -> None:
+    """Drawn at random, with penalties, stop texts and a schema: word for word."""
+    client = own_service.client(max_retries=0)
+    asked: list[dict[str, Any]] = [
+        {"extra_body": {"ignore_eos": True}, "frequency_penalty": 0.5},
+        {"stop": ["\n\n\n\n", "zzz"], "extra_body": {"ignore_eos": True}, "n": 2},
+        {"extra_body": {"structured_outputs": {"regex": "[a-z ]{600,}"}}},
+    ]
+
+    def begin(options: dict[str, Any]) -> Iterator[Any]:
+        return iter(
+            client.completions.create(
+                model=own_service.model,
+                prompt="Count:",
+                max_tokens=120,
+                seed=7,
+                stream=True,
+                stream_options={"include_usage": True},
+                **options,
+            )
+        )
+
+    def told(chunks: Iterable[Any]) -> tuple[dict[int, str], dict[int, str], int]:
+        texts: dict[int, str] = {}
+        reasons: dict[int, str] = {}
+        tokens = 0
+        for chunk in chunks:
+            tokens = chunk.usage.completion_tokens if chunk.usage else tokens
+            for choice in chunk.choices:
+                texts[choice.index] = texts.get(choice.index, "") + choice.text
+                if choice.finish_reason:
+                    reasons[choice.index] = choice.finish_reason
+        return texts, reasons, tokens
+
+    undisturbed = [told(begin(options)) for options in asked]
+    streams = [begin(options) for options in asked]
+    firsts = [list(islice(stream, 10)) for stream in streams]
+    (worker,) = own_service.children()
+    os.kill(worker, signal.SIGKILL)
+    disturbed = [told([*first, *rest]) for first, rest in zip(firsts, streams, strict=True)]
+    assert disturbed == undisturbed
+    assert own_service.children() != [worker]
+    own_service.await_idle()
+    (row,) = usage_rows(own_service)
+    assert row["requests"] == 2 * len(asked)
+    assert row["completion_tokens"] == 2 * sum(tokens for _, _, tokens in undisturbed)
+
+
+def test_a_stream_that_lost_two_engines_ends_with_an_error(own_service: Service) -> None:
     client = own_service.client(max_retries=0)
     stream = client.completions.create(
         model=own_service.model,
@@ -36,20 +87,24 @@ def test_a_dead_engine_ends_its_streams_with_an_error_and_comes_back(own_service
         extra_body={"ignore_eos": True},
     )
     next(iter(stream))
-    (worker,) = own_service.children()
-    os.kill(worker, signal.SIGKILL)
+    for _ in range(2):
+        (worker,) = own_service.children()
+        os.kill(worker, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while own_service.children() in ([], [worker]) or not is_ready(own_service):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
     with pytest.raises(openai.APIError, match="engine"):
         for _ in stream:
             pass
-
-    deadline = time.monotonic() + 60
-    while httpx.get(f"{own_service.url}/readyz", timeout=30).status_code != 200:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
     again = client.completions.create(model=own_service.model, prompt="Hello", max_tokens=4)
     assert again.choices[0].text
     rows = usage_rows(own_service)
     assert sum(row["requests"] for row in rows) == 2
+
+
+def is_ready(service: Service) -> bool:
+    return httpx.get(f"{service.url}/readyz", timeout=30).status_code == 200
 
 
 def usage_rows(service: Service) -> list[dict[str, int]]:

@@ -6,6 +6,7 @@ that, so on `ops/reference` logprobs are close and tokens equal.
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import msgspec
@@ -181,7 +182,7 @@ def test_resumed_in_another_engine_is_uninterrupted(given: Given, cut: int) -> N
     alone = answer(given.engine(), asked())
     seen = alone.outputs["r"][:cut]
     tokens = [token for output in seen for token in output.tokens]
-    resumed = msgspec.structs.replace(asked(), generated=tokens)
+    resumed = msgspec.structs.replace(asked(), generated=array("i", tokens))
     rest = answer(given.engine(max_step_tokens=47), *others(3), resumed)
     rest.outputs["r"][:0] = seen
     given.same(alone, rest)

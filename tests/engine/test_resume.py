@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from functools import partial
 
@@ -28,7 +29,7 @@ def goes_on(new_engine: NewEngine, asked: GenerationRequest, *, cut: int | None 
     for count in range(len(outputs)) if cut is None else (cut % len(outputs),):
         seen = outputs[:count]
         tokens = [token for output in seen for token in output.tokens]
-        rest = answer(new_engine(), msgspec.structs.replace(asked, generated=tokens))
+        rest = answer(new_engine(), msgspec.structs.replace(asked, generated=array("i", tokens)))
         both = Answers()
         both.outputs[asked.id] = [*seen, *rest.outputs[asked.id]]
         assert told(both, asked.id) == told(whole, asked.id)
@@ -105,11 +106,11 @@ def test_thoughts_are_told_apart_behind_the_cut_too() -> None:
     [([65] * 8, "all its tokens have been generated"), ([10**6], "generated holds token id")],
 )
 def test_what_can_not_go_on_is_refused(generated: list[int], fault: str) -> None:
-    answers = answer(fake_engine(), request(generated=generated))
+    answers = answer(fake_engine(), request(generated=array("i", generated)))
     assert answers.finish("r").reason == "refused"
     assert fault in str(answers.finish("r").error)
 
 
 def test_tokens_that_no_grammar_allows_are_refused() -> None:
-    answers = answer(fake_engine(), request(grammar="{??}", generated=[ord("x")]))
+    answers = answer(fake_engine(), request(grammar="{??}", generated=array("i", [ord("x")])))
     assert answers.finish("r").reason == "refused"

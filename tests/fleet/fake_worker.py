@@ -36,7 +36,7 @@ class ToyEngine:
 
     def submit(self, request: GenerationRequest) -> None:
         self._live[request.id] = request
-        self._counts[request.id] = 0
+        self._counts[request.id] = len(request.generated or ())
 
     def cancel(self, request_id: str) -> None:
         if request_id in self._live:

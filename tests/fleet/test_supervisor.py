@@ -134,16 +134,42 @@ async def test_a_worker_that_takes_nothing_holds_up_nobody(make_supervisor: Make
     assert supervisor.status().starts == 1
 
 
-async def test_a_killed_worker_fails_its_requests_and_comes_back(
+async def test_the_requests_of_a_killed_worker_go_on_in_the_next(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailboxes = [supervisor.submit(request(f"r{n}", max_tokens=3000)) for n in range(3)]
+    firsts = [await mailbox.get() for mailbox in mailboxes]
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    for first, mailbox in zip(firsts, mailboxes, strict=True):
+        assert first is not None
+        outputs = [first, *await read_all(mailbox)]
+        assert text_of(outputs) == "".join(f"t{i} " for i in range(3000))
+        finish = outputs[-1].finish
+        assert finish is not None
+        assert (finish.reason, finish.completion_tokens) == ("length", 3000)
+    assert supervisor.status().starts == 2
+    assert supervisor.live == 0
+
+
+async def test_a_request_that_lost_two_workers_fails_and_the_next_is_served(
     make_supervisor: MakeSupervisor,
 ) -> None:
     supervisor = make_supervisor()
     await supervisor.start()
     mailbox = supervisor.submit(request("r", max_tokens=100_000))
-    first = await mailbox.get()
-    assert first is not None
-    os.kill(pid_of(supervisor), signal.SIGKILL)
-    outputs = [first, *await read_all(mailbox)]
+    outputs = []
+    for _ in range(2):
+        first = await mailbox.get()
+        assert first is not None
+        outputs.append(first)
+        os.kill(pid_of(supervisor), signal.SIGKILL)
+        await until(lambda: supervisor.capacity == 0, supervisor)
+        await until(lambda: supervisor.capacity > 0, supervisor)
+        while mailbox.pending:
+            outputs.append(await mailbox.get())
+    outputs += await read_all(mailbox)
     finish = outputs[-1].finish
     assert finish is not None
     assert finish.reason == "error"
@@ -151,11 +177,41 @@ async def test_a_killed_worker_fails_its_requests_and_comes_back(
     assert "engine" in finish.error
     assert "SIGKILL" in finish.error
     assert finish.prompt_tokens == 3
-    assert finish.completion_tokens == sum(len(output.tokens) for output in outputs)
-
-    await until(lambda: supervisor.capacity > 0, supervisor)
-    assert supervisor.status().starts == 2
+    tokens = [token for output in outputs for token in output.tokens]
+    assert tokens == list(range(finish.completion_tokens))
+    assert supervisor.status().starts == 3
     assert len(text_of(await read_all(supervisor.submit(request("again"))))) > 0
+
+
+async def test_who_leaves_while_there_is_no_worker_is_let_go(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    await mailbox.get()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    await until(lambda: supervisor.capacity == 0, supervisor)
+    assert supervisor.live == 1
+    supervisor.cancel("r")
+    assert supervisor.live == 0
+    outputs = await read_all(mailbox)
+    assert outputs[-1].finish is not None
+    assert outputs[-1].finish.reason == "cancelled"
+
+
+async def test_where_no_next_worker_starts_requests_fail(
+    make_supervisor: MakeSupervisor, tmp_path: Path
+) -> None:
+    supervisor = make_supervisor(str(tmp_path / "model.once"))
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    await mailbox.get()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    outputs = await read_all(mailbox)
+    assert outputs[-1].finish is not None
+    assert "the model file has vanished" in (outputs[-1].finish.error or "")
+    assert supervisor.live == 0
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ class Engine:
             return
         text = self._text_streams(request.stopping.stop, request.thinking, request.controls)
         sequence = Sequence(request, self._scheduler.pool, text, self._eos_ids)
-        sequence.replay(request.generated)
+        sequence.replay(request.generated or ())
         if request.sampling.prompt_logprobs:
             first = request.prompt[0]
             piece = self._vocabulary.piece(first)
@@ -180,7 +180,7 @@ class Engine:
                 continue
             try:
                 constraint = made.result()
-                for token in sequence.request.generated:
+                for token in sequence.request.generated or ():
                     constraint.accept(token)
                 sequence.constraint = Metered(constraint, self._constraint_clock)
                 complete = sequence.constraint.exhausted
@@ -388,7 +388,7 @@ class Engine:
             ("prompt", request.prompt),
             ("logit_bias", request.sampling.logit_bias),
             ("stop_token_ids", stopping.stop_token_ids),
-            ("generated", request.generated),
+            ("generated", request.generated or ()),
         ):
             # Not one by one: a step may wait for this, and a prompt have a million tokens.
             least, most = min(ids, default=0), max(ids, default=0)

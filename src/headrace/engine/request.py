@@ -81,4 +81,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     grammar: Grammar | None = None
     controls: dict[int, str] = {}
-    generated: list[int] = []
+    generated: TokenIds | None = None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import deque
 from collections.abc import Callable
+
+from msgspec.structs import replace
 
 from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
 from headrace.engine.request import GenerationRequest
@@ -25,8 +28,9 @@ class Mailbox:
         self.id = request.id
         self.finish: Finish | None = None
         self.watcher: Callable[[Output], None] | None = None
-        self._prompt_tokens = len(request.prompt)
-        self._completion_tokens = 0
+        self._request = request
+        self._generated = array("i")
+        self._moved = False
         self._unread: deque[Output] = deque()
         self._rest: Rest | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -41,7 +45,7 @@ class Mailbox:
         """Add an output of the request; False if it had ended already."""
         if self.finish is not None:
             return False
-        self._completion_tokens += len(output.tokens)
+        self._generated.extend(output.tokens)
         self.finish = output.finish
         if self._rest is None and len(self._unread) < MOST_UNREAD:
             self._unread.append(output)
@@ -58,11 +62,22 @@ class Mailbox:
         """End it from outside the engine, with the counts known so far."""
         counts = Finish(
             reason=reason,
-            prompt_tokens=self._prompt_tokens,
-            completion_tokens=self._completion_tokens,
+            prompt_tokens=len(self._request.prompt),
+            completion_tokens=len(self._generated),
             error=error,
         )
         return self.put(Output(id=self.id, finish=counts))
+
+    def move(self) -> bool:
+        """Its engine is gone. Whether it may go on in the next one: once, since it may be what
+        ended this one."""
+        first, self._moved = not self._moved, True
+        return first
+
+    @property
+    def rest(self) -> GenerationRequest:
+        """What another engine is asked so that it goes on."""
+        return replace(self._request, generated=self._generated or None)
 
     async def get(self) -> Output | None:
         """The next output, waiting until there is one; None after the end. For one reader."""

@@ -77,8 +77,9 @@ class WorkerStatus:
 class Supervisor:
     """The serving process's side of one worker.
 
-    Every request that was submitted gets exactly one Output with a `finish`: from the engine,
-    or from here, with reason "error" and the counts known so far, the moment its worker dies.
+    Every request that was submitted gets exactly one Output with a `finish`. One whose worker
+    dies goes on in the next where it was, as if nothing had been; if that one dies too, or does
+    not start, it ends from here, with reason "error" and the counts known so far.
     A worker that dies is started again for as long as the supervisor runs, ever more slowly
     while it keeps dying young.
     """
@@ -156,7 +157,12 @@ class Supervisor:
 
     def cancel(self, request_id: str) -> None:
         """Stop a request's work; nothing happens if it has ended."""
-        if self._child is not None and request_id in self._traffic:
+        if request_id not in self._traffic:
+            return
+        if self._child is None or self._ready is None:
+            self._traffic.end(request_id, "cancelled")
+            self.on_change()
+        else:
             self._send_submitted()
             self._child.send(Cancel([request_id]))
 
@@ -251,7 +257,7 @@ class Supervisor:
                     case Status():
                         self._traffic.answer(message)
                     case Ready():
-                        self._note_ready(message)
+                        self._note_ready(child, message)
                         if not first_ready.done():
                             first_ready.set_result(None)
                     case Failed():
@@ -287,15 +293,18 @@ class Supervisor:
         hear()  # what it said before it went has come by now, and may tell the reason better
         return f"the engine process is gone: {describe_exit(status)}"
 
-    def _note_ready(self, ready: Ready) -> None:
+    def _note_ready(self, child: Child, ready: Ready) -> None:
         log.info("worker_ready", pid=ready.pid, model=ready.model, isa=ready.isa)
         self._ready = ready
         self._ready_at = time.monotonic()
         self._state = "ready"
+        if unfinished := self._traffic.unfinished:
+            log.warning("requests_resumed", count=len(unfinished))
+            child.send(Submit(unfinished))
         self.on_change()
 
     def _note_end(self, reason: str) -> str:
-        """The worker is gone: tell everyone who waits for it, at once. What they are told."""
+        """The worker is gone: tell at once who can't go on with the next. What they are told."""
         self._child = None
         if self._stopping.is_set():
             reason = "the service is shutting down and the engine was stopped"
@@ -307,7 +316,7 @@ class Supervisor:
         self._ready = None
         self._submitted.clear()
         self._state = "stopped" if self._stopping.is_set() else "backing_off"
-        self._traffic.fail(reason)
+        self._traffic.lose(reason, final=self._stopping.is_set())
         self.on_change()
         return reason
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headrace.engine.output import Output
+from headrace.engine.output import FinishReason, Output
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.fleet.errors import WorkerUnavailable
@@ -65,11 +65,21 @@ class Traffic:
     def forget(self, nonce: int) -> None:
         del self._questions[nonce]
 
-    def fail(self, reason: str) -> None:
-        """The worker is gone: every request ends as an error, every question fails."""
-        mailboxes, self._mailboxes = self._mailboxes, {}
-        for mailbox in mailboxes.values():
-            mailbox.end("error", reason)
+    @property
+    def unfinished(self) -> list[GenerationRequest]:
+        """What a new worker is asked so that all live requests go on."""
+        return [mailbox.rest for mailbox in self._mailboxes.values()]
+
+    def end(self, request_id: str, reason: FinishReason, error: str | None = None) -> None:
+        """End a live request from here, while no worker has it."""
+        self._mailboxes.pop(request_id).end(reason, error)
+
+    def lose(self, reason: str, *, final: bool) -> None:
+        """The worker is gone: every question fails, and every request that may not go on ends as
+        an error. final: there will be no other worker."""
+        for id, mailbox in list(self._mailboxes.items()):
+            if final or not mailbox.move():
+                self.end(id, "error", reason)
         for question in self._questions.values():
             if not question.done():
                 question.set_exception(WorkerUnavailable(reason))

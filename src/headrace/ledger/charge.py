@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
+
+import msgspec
 
 Ending = Literal["stop", "length", "cancelled", "error", "rejected", "interrupted"]
 """How a request ended: by itself, at its token limit, by its caller, by a fault, before it got
 a place, or with the process that served it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenCharge:
+class OpenCharge(msgspec.Struct, frozen=True, kw_only=True):
     """A request that is about to be dispatched. id: a UUID of version 7; request_id: what
     x-request-id says; endpoint: the path that was asked; price_id: the price it is charged by."""
 
@@ -27,8 +27,7 @@ class OpenCharge:
     price_id: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedCharge:
+class ClosedCharge(msgspec.Struct, frozen=True, kw_only=True):
     """What a request came to. cached_tokens are part of prompt_tokens, reasoning_tokens of
     completion_tokens; cost: nano-units of money."""
 

@@ -1,27 +1,22 @@
-"""Charges in the database. Every function works inside the caller's write transaction."""
+"""Charges in the database."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence, Set
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+import msgspec
+from sqlalchemy import ColumnElement, Connection, bindparam, literal_column, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from headrace.ledger.charge import ClosedCharge, OpenCharge
+from headrace.store.database import Database
+from headrace.store.direct import Statement
 from headrace.store.schema import charges
 
-_INSERT = {
-    dialect.__name__.rpartition(".")[2]: dialect.insert(charges).on_conflict_do_nothing()
-    for dialect in (sqlite, postgresql)
-}
-_UNSETTLED = or_(charges.c.ending.is_(None), charges.c.ending == "interrupted")
-_UPDATE = update(charges).where(charges.c.id == bindparam("charge_id"), _UNSETTLED)
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True):
     """A change to the books. moment: when it was true, in unix milliseconds."""
 
     charge: OpenCharge | ClosedCharge
@@ -29,20 +24,44 @@ class Entry:
     moment: int
 
 
-def write_entries(connection: Connection, entries: Sequence[Entry]) -> set[UUID]:
-    """Open and close charges; what was done before stays as it is. A charge that was taken for
-    interrupted but is closed after all gets its true counts.
+class Journal:
+    """Writes entries, over a connection of its own, for one thread."""
 
-    Returns the charges that cannot be closed because they never were opened.
-    """
-    opened = [_opened(e) for e in entries if isinstance(e.charge, OpenCharge)]
-    closed = [_closed(e) for e in entries if isinstance(e.charge, ClosedCharge)]
-    if opened:
-        connection.execute(_INSERT[connection.dialect.name], opened)
-    if not closed or connection.execute(_UPDATE, closed).rowcount == len(closed):
-        return set()
-    ids = {e.charge.id for e in entries if isinstance(e.charge, ClosedCharge)}
-    return ids - set(connection.scalars(select(charges.c.id).where(charges.c.id.in_(ids))))
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._connection = database.direct()
+        dialect = self._connection.dialect
+        self._open = Statement(_INSERT[dialect.name], dialect, _PATHS)
+        self._close = Statement(_UPDATE, dialect, _PATHS)
+
+    def write(self, entries: Sequence[Entry]) -> Set[UUID]:
+        """Open and close charges in one transaction; what was done before stays as it is. A
+        charge that was taken for interrupted but is closed after all gets its true counts.
+
+        Returns the charges that cannot be closed because they never were opened.
+
+        Raises:
+            DatabaseUnavailable: nothing was written, or nobody knows; to do it again is safe.
+        """
+        opened = [self._open.row(e) for e in entries if type(e.charge) is OpenCharge]
+        closed = [self._close.row(e) for e in entries if type(e.charge) is ClosedCharge]
+        changes = [(self._open, opened), (self._close, closed)]
+        met = self._connection.write([change for change in changes if change[1]])
+        if not closed or met == len(closed):
+            return frozenset()
+        return self._unknown({e.charge.id for e in entries if type(e.charge) is ClosedCharge})
+
+    def _unknown(self, ids: Set[UUID]) -> Set[UUID]:
+        with self._database.transaction() as connection:
+            found = connection.scalars(select(charges.c.id).where(charges.c.id.in_(ids)))
+            return ids - set(found)
+
+    def tidy(self) -> None:
+        """For quiet moments, see `store.direct`."""
+        self._connection.tidy()
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 def interrupt_open_charges(connection: Connection, edge: UUID, moment: int) -> int:
@@ -53,17 +72,23 @@ def interrupt_open_charges(connection: Connection, edge: UUID, moment: int) -> i
     ).rowcount
 
 
-def _opened(entry: Entry) -> dict[str, object]:
-    values = {name: getattr(entry.charge, name) for name in _OPEN_FIELDS}
-    return values | _NO_COUNTS | {"edge": entry.edge, "opened_at": entry.moment}
+_OPEN, _CLOSED = OpenCharge.__struct_fields__, ClosedCharge.__struct_fields__
+_PATHS = {name: f"charge.{name}" for name in (*_OPEN, *_CLOSED)}
+_PATHS |= {"charge_id": "charge.id", "edge": "edge", "opened_at": "moment", "closed_at": "moment"}
 
+_Values = dict[str, ColumnElement[Any]]
+_NOTHING: _Values = {
+    name: literal_column("0")
+    for name in ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
+}
+_OPENING = _NOTHING | {name: bindparam(name) for name in (*_OPEN, "edge", "opened_at")}
+_INSERT = {
+    dialect.__name__.rpartition(".")[2]: dialect.insert(charges)
+    .values(_OPENING)
+    .on_conflict_do_nothing()
+    for dialect in (sqlite, postgresql)
+}
 
-def _closed(entry: Entry) -> dict[str, object]:
-    values = {name: getattr(entry.charge, name) for name in _CLOSED_FIELDS}
-    return values | {"charge_id": values.pop("id"), "closed_at": entry.moment}
-
-
-_OPEN_FIELDS = [field.name for field in fields(OpenCharge)]
-_CLOSED_FIELDS = [field.name for field in fields(ClosedCharge)]
-_COUNTS = ("prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens")
-_NO_COUNTS = dict.fromkeys(_COUNTS, 0)
+_UNSETTLED = or_(charges.c.ending.is_(None), charges.c.ending == literal_column("'interrupted'"))
+_CLOSING: _Values = {name: bindparam(name) for name in (*_CLOSED, "closed_at") if name != "id"}
+_UPDATE = update(charges).where(charges.c.id == bindparam("charge_id"), _UNSETTLED).values(_CLOSING)

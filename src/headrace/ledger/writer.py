@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Callable, Iterator, Sequence, Set
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from uuid import UUID
 
 import structlog
+from msgspec.structs import asdict
 
-from headrace.ledger.entries import Entry, write_entries
+from headrace.ledger.entries import Entry, Journal
 from headrace.ledger.errors import UnknownCharge
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 
 BATCH = 500
 FIRST_DELAY, LONGEST_DELAY = 0.05, 5.0
+QUIET_SECONDS = 1.0
 
 log = structlog.get_logger("headrace.ledger")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Pending:
     """An entry that is not yet in the database; `written` is resolved when it is."""
 
@@ -29,8 +35,8 @@ class Pending:
 
 
 class Writer:
-    """Group commit: what arrives during one transaction goes into the next, so an entry waits
-    for two transactions at most, however many there are.
+    """Group commit on a thread of its own: what arrives during one transaction goes into the
+    next, so an entry waits for two transactions at most, however many there are.
 
     While the database is locked or down the entries stay here, in order, and it tries again.
     alarm_at: number of waiting entries that is reported as a fault.
@@ -39,87 +45,126 @@ class Writer:
     def __init__(self, database: Database, *, alarm_at: int) -> None:
         self._database = database
         self._alarm_at = alarm_at
-        self._pending: list[Pending] = []
-        self._arrived = asyncio.Event()
-        self._stopping = False
-        self._running: asyncio.Task[None] | None = None
+        self._pending: dict[Pending, None] = {}
+        self._queue: SimpleQueue[Pending | None] = SimpleQueue()
+        self._accepting = self._stopping = False
+        self._given_up = threading.Event()
 
     def __len__(self) -> int:
         """Entries that are not yet written."""
         return len(self._pending)
 
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._accepting = True
+        threading.Thread(target=self._run, name="ledger", daemon=True).start()
+
     def put(self, entry: Entry) -> asyncio.Future[None]:
         """Queue an entry. The future is resolved when it is committed, or fails if it can never
         be; to cancel it changes nothing for the entry."""
         pending = Pending(entry, asyncio.get_running_loop().create_future())
-        if self._running is None or self._running.done():
+        if not self._accepting:
             _give_up(pending, "the ledger does not run")
             return pending.written
-        self._pending.append(pending)
-        self._arrived.set()
+        self._pending[pending] = None
+        self._queue.put(pending)
         if len(self._pending) == self._alarm_at:
             log.error("ledger_backlog", waiting=len(self._pending))
         return pending.written
 
-    def start(self) -> None:
-        self._running = asyncio.create_task(self._run())
-
     async def stop(self, timeout: float) -> None:
         """Write what waits, in at most so many seconds; the rest goes to the log."""
+        if not self._accepting:
+            return
         self._stopping = True
-        self._arrived.set()
-        if self._running is not None:
-            await asyncio.wait({self._running}, timeout=timeout)
-            self._running.cancel()
+        self._end_when_empty()
+        await asyncio.wait({self._ended}, timeout=timeout)
+        self._accepting = False
+        self._given_up.set()
         for pending in self._pending:
             _give_up(pending, "the service stopped before the ledger could write")
         self._pending.clear()
 
-    async def _run(self) -> None:
-        while self._pending or not self._stopping:
-            await self._arrived.wait()
-            self._arrived.clear()
-            while self._pending:
-                batch = self._pending[:BATCH]
-                await self._write_until_done(batch)
-                del self._pending[: len(batch)]
+    def _end_when_empty(self) -> None:
+        if self._stopping and not self._pending:
+            self._accepting = False
+            self._queue.put(None)
 
-    async def _write_until_done(self, batch: Sequence[Pending]) -> None:
-        delay = FIRST_DELAY
-        while True:
-            try:
-                return await self._write(batch)
-            except DatabaseUnavailable as error:
-                log.warning("ledger_waits", reason=str(error), waiting=len(self._pending))
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))
-            delay = min(2 * delay, LONGEST_DELAY)
-
-    async def _write(self, batch: Sequence[Pending]) -> None:
-        entries = [pending.entry for pending in batch]
-        try:
-            unknown = await self._database.run(
-                lambda connection: write_entries(connection, entries), write=True
-            )
-        except DatabaseUnavailable:
-            raise
-        except Exception as error:
-            await self._isolate(batch, error)
-            return
+    def _settle(self, batch: Sequence[Pending], unknown: Set[UUID]) -> None:
         for pending in batch:
+            self._pending.pop(pending, None)
             if pending.entry.charge.id in unknown:
                 log.error("charge_unknown", **_told(pending.entry))
                 _fail(pending, UnknownCharge(f"charge {pending.entry.charge.id} was not opened"))
             elif not pending.written.done():
                 pending.written.set_result(None)
+        self._end_when_empty()
 
-    async def _isolate(self, batch: Sequence[Pending], error: Exception) -> None:
+    def _refuse(self, pending: Pending, error: Exception) -> None:
+        self._pending.pop(pending, None)
+        log.critical("charge_not_written", **_told(pending.entry), exc_info=error)
+        _fail(pending, error)
+        self._end_when_empty()
+
+    # What follows runs on the thread.
+
+    def _run(self) -> None:
+        journal = Journal(self._database)
+        for batch in self._batches(journal):
+            self._write_until_done(journal, batch)
+        journal.close()
+        self._tell(self._ended.set_result, None)
+
+    def _batches(self, journal: Journal) -> Iterator[list[Pending]]:
+        """All that waits, as often as something does. When nothing did for a while the journal is
+        tidied up, so that it is rarely necessary while somebody waits."""
+        quiet = None
+        while True:
+            try:
+                first = self._queue.get(timeout=quiet)
+            except Empty:
+                journal.tidy()
+                quiet = None
+                continue
+            if first is None:
+                return
+            others = range(min(self._queue.qsize(), BATCH - 1))
+            yield [first, *(other for _ in others if (other := self._queue.get()))]
+            quiet = QUIET_SECONDS
+
+    def _write_until_done(self, journal: Journal, batch: Sequence[Pending]) -> None:
+        delay = FIRST_DELAY
+        while not self._given_up.is_set():
+            try:
+                self._write(journal, batch)
+                return
+            except DatabaseUnavailable as error:
+                log.warning("ledger_waits", reason=str(error), waiting=len(self._pending))
+            self._given_up.wait(delay * random.uniform(0.5, 1.0))
+            delay = min(2 * delay, LONGEST_DELAY)
+
+    def _write(self, journal: Journal, batch: Sequence[Pending]) -> None:
+        try:
+            unknown = journal.write([pending.entry for pending in batch])
+        except DatabaseUnavailable:
+            raise
+        except Exception as error:
+            self._isolate(journal, batch, error)
+        else:
+            self._tell(self._settle, batch, unknown)
+
+    def _isolate(self, journal: Journal, batch: Sequence[Pending], error: Exception) -> None:
         """One of these entries is not acceptable to the database: let it fail alone."""
-        if len(batch) > 1:
+        if len(batch) == 1:
+            self._tell(self._refuse, batch[0], error)
+        else:
             for pending in batch:
-                await self._write_until_done([pending])
-            return
-        log.critical("charge_not_written", **_told(batch[0].entry), exc_info=error)
-        _fail(batch[0], error)
+                self._write_until_done(journal, [pending])
+
+    def _tell(self, call: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits any more
+            self._loop.call_soon_threadsafe(call, *arguments)
 
 
 def _give_up(pending: Pending, reason: str) -> None:

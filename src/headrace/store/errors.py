@@ -7,3 +7,9 @@ class StoreError(Exception):
 
 class DatabaseUnavailable(StoreError):
     """The database is locked, full, down or out of reach; the same may work later."""
+
+
+def reason(error: Exception) -> str:
+    """What the driver says, without the statement and its values."""
+    cause = getattr(error, "orig", None) or error
+    return str(cause).strip().partition("\n")[0] or type(cause).__name__

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from sqlalchemy import URL
 from structlog.testing import capture_logs
 
+from headrace.ledger import writer
 from headrace.ledger.entries import Entry, Journal
 from headrace.ledger.errors import UnknownCharge
 from headrace.ledger.ledger import Ledger
@@ -276,3 +277,23 @@ async def test_after_the_end_nothing_waits_for_ever(sqlite_books: Books) -> None
         with pytest.raises(DatabaseUnavailable, match="does not run"):
             await close(ledger, charge.id)
     assert [entry["event"] for entry in logs] == ["charge_not_written"] * 2
+
+
+async def test_the_journal_is_tidied_once_when_it_is_quiet(
+    sqlite_books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, quiet, times = asyncio.get_running_loop(), asyncio.Event(), []
+
+    def tidy(_journal: Journal) -> None:
+        times.append(loop.time())
+        loop.call_soon_threadsafe(quiet.set)
+
+    monkeypatch.setattr(Journal, "tidy", tidy)
+    monkeypatch.setattr(writer, "QUIET_SECONDS", 0.02)
+    async with running(sqlite_books.database) as ledger:
+        await asyncio.sleep(0.05)
+        assert not times
+        await ledger.open(sqlite_books.charge())
+        await quiet.wait()
+        await asyncio.sleep(0.05)
+    assert len(times) == 1

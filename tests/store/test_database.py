@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import URL, Connection, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
-from headrace.store.database import Database
+from headrace.store.database import WAL_PAGES, Database
 from headrace.store.errors import DatabaseUnavailable, StoreError
 from headrace.store.ids import uuid7
 from headrace.store.schema import counters, keys, tenants
@@ -134,6 +134,7 @@ def test_sqlite_runs_as_promised(sqlite: Database) -> None:
         assert pragma(connection, "synchronous") == 1
         assert pragma(connection, "foreign_keys") == 1
         assert pragma(connection, "busy_timeout") == 5000
+        assert pragma(connection, "wal_autocheckpoint") == WAL_PAGES
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

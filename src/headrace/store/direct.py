@@ -74,14 +74,15 @@ class DirectConnection:
 
     def _write(self, changes: Sequence[tuple[Statement, Sequence[Row]]]) -> int:
         cursor = self._cursor or self._connect()
-        alone = len(changes) == 1 and len(changes[0][1]) == 1  # which is a transaction by itself
-        if not alone:
-            cursor.execute("BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN")
+        (statement, rows), *more = changes
+        if len(rows) == 1 and not more:  # a transaction by itself
+            cursor.execute(statement.sql, rows[0])
+            return int(cursor.rowcount)
+        cursor.execute("BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN")
         for statement, rows in changes:
             cursor.executemany(statement.sql, rows)
-        met: int = cursor.rowcount
-        if not alone:
-            cursor.execute("COMMIT")
+        met = int(cursor.rowcount)
+        cursor.execute("COMMIT")
         return met
 
     def _connect(self) -> Any:

@@ -7,7 +7,6 @@ import secrets
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -44,8 +43,7 @@ from headrace.text.template import TemplateError
 from headrace.text.tools.parser import CallParser
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What to generate and how to answer. generations: the choices of each prompt in turn,
     `per_prompt` of them, of which the best `kept` are answered. logprobs: whether with theirs.
     bounded: whether the caller said how many tokens may be generated. spoken: how to tell what
@@ -77,15 +75,14 @@ class Plan:
         return sum(generation.stopping.max_tokens for generation in self.generations)
 
 
-@dataclass(slots=True)
-class Sized:
+class Sized(msgspec.Struct):
     """A tokenised prompt, how many tokens may follow it, how to tell thoughts among them, and
     which control tokens are text there."""
 
     ids: TokenIds
     max_tokens: int
     thinking: Thinking | None = None
-    controls: dict[int, str] = field(default_factory=dict)
+    controls: dict[int, str] = {}
 
 
 class Planner:
@@ -244,8 +241,7 @@ class Planner:
 
     def _check_ids(self, ids: Collection[int], param: str) -> None:
         size = self._model.vocab_size
-        highest = max(ids, default=0)
-        if highest >= size:
+        if ids and (highest := max(ids)) >= size:
             raise invalid_request(
                 f"Invalid '{param}': token id {highest} is outside the vocabulary of {size}.", param
             )

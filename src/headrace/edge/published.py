@@ -31,7 +31,7 @@ class PublishedPrefixes:
 
     def shared_by(self, ids: Sequence[int]) -> int:
         """How many of the first tokens of a prompt are published."""
-        return max((_common(prefix, ids) for prefix in self._prefixes), default=0)
+        return max([_common(prefix, ids) for prefix in self._prefixes], default=0)
 
 
 def read_texts(folder: Path) -> list[str]:

@@ -154,15 +154,19 @@ class PromptBuilder:
         if self._markers is None:
             return None
         opening, closing = self._markers
-        controls = {
-            id: marker for marker in self._markers if (id := self.control(marker)) is not None
-        }
+        controls = self._marker_ids
         # The marker and a line break or two, each of at most so many tokens.
         tail = prompt[-len(opening.encode()) - 4 :]
         piece = self._tokenizer.piece
         end = b"".join(controls[id].encode() if id in controls else piece(id) for id in tail)
         begun = end.rstrip().endswith(opening.encode())
         return Thinking(opening, closing, begun, controls)
+
+    @cached_property
+    def _marker_ids(self) -> dict[int, str]:
+        """Those markers of thoughts that are control tokens."""
+        ids = {self.control(marker): marker for marker in self._markers or ()}
+        return {id: marker for id, marker in ids.items() if id is not None}
 
     def completion(self, text: str) -> list[int]:
         """Prompt of a bare text, all of it plain, with a BOS where the model wants one."""

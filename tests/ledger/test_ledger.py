@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -263,6 +264,8 @@ async def test_what_cannot_be_written_at_the_end_is_in_the_log(
         await ledger.stop(timeout=0.05)
         with pytest.raises(DatabaseUnavailable):
             await closing
+        while "ledger" in {thread.name for thread in threading.enumerate()}:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
     (lost,) = [entry for entry in logs if entry["event"] == "charge_not_written"]
     assert (lost["id"], lost["completion_tokens"], lost["ending"]) == (str(charge.id), 7, "stop")
 

@@ -82,6 +82,7 @@ class Writer:
         await asyncio.wait({self._ended}, timeout=timeout)
         self._accepting = False
         self._given_up.set()
+        self._queue.put(None)
         for pending in self._pending:
             _give_up(pending, "the service stopped before the ledger could write")
         self._pending.clear()

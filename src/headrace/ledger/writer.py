@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -46,7 +47,9 @@ class Writer:
         self._database = database
         self._alarm_at = alarm_at
         self._pending: dict[Pending, None] = {}
-        self._queue: SimpleQueue[Pending | None] = SimpleQueue()
+        self._queue: deque[Pending] = deque()
+        self._bell: SimpleQueue[bool] = SimpleQueue()  # rings with whether it goes on
+        self._ringing = False
         self._accepting = self._stopping = False
         self._given_up = threading.Event()
 
@@ -68,10 +71,19 @@ class Writer:
             _give_up(pending, "the ledger does not run")
             return pending.written
         self._pending[pending] = None
-        self._queue.put(pending)
+        self._queue.append(pending)
+        if not self._ringing:
+            self._ringing = True
+            self._loop.call_soon(self._ring)
         if len(self._pending) == self._alarm_at:
             log.error("ledger_backlog", waiting=len(self._pending))
         return pending.written
+
+    def _ring(self) -> None:
+        """Once in a turn of the event loop: to wake the thread for every entry would cost as much
+        as a transaction, and make one of each."""
+        self._ringing = False
+        self._bell.put(True)
 
     async def stop(self, timeout: float) -> None:
         """Write what waits, in at most so many seconds; the rest goes to the log."""
@@ -82,7 +94,7 @@ class Writer:
         await asyncio.wait({self._ended}, timeout=timeout)
         self._accepting = False
         self._given_up.set()
-        self._queue.put(None)
+        self._bell.put(False)
         for pending in self._pending:
             _give_up(pending, "the service stopped before the ledger could write")
         self._pending.clear()
@@ -90,7 +102,7 @@ class Writer:
     def _end_when_empty(self) -> None:
         if self._stopping and not self._pending:
             self._accepting = False
-            self._queue.put(None)
+            self._bell.put(False)
 
     def _settle(self, batch: Sequence[Pending], unknown: Set[UUID]) -> None:
         for pending in batch:
@@ -123,15 +135,15 @@ class Writer:
         quiet = None
         while True:
             try:
-                first = self._queue.get(timeout=quiet)
+                goes_on = self._bell.get(timeout=quiet)
             except Empty:
                 journal.tidy()
                 quiet = None
                 continue
-            if first is None:
+            if not goes_on:
                 return
-            others = range(min(self._queue.qsize(), BATCH - 1))
-            yield [first, *(other for _ in others if (other := self._queue.get()))]
+            while self._queue:
+                yield [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
             quiet = QUIET_SECONDS
 
     def _write_until_done(self, journal: Journal, batch: Sequence[Pending]) -> None:

@@ -22,6 +22,7 @@ class HandSupervisor:
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.capacity = 0
+        self.ready = None
         self.mailboxes: dict[str, Mailbox] = {}
         self.submitted: list[str] = []
         self.requests: list[GenerationRequest] = []

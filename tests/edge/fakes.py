@@ -234,7 +234,7 @@ class LocalSupervisor:
         self.engine.cancel(request_id)
 
     def die(self, reason: str = "the engine process is gone: killed by SIGKILL") -> None:
-        """What becomes of live requests when a worker dies: the next one knows none of them."""
+        """What becomes of live requests whose second worker dies: the next one knows none."""
         for mailbox in self._mailboxes.values():
             mailbox.end("error", reason)
         self.engine = self._new_engine()
@@ -245,6 +245,10 @@ class LocalSupervisor:
         if not self.capacity:
             raise WorkerUnavailable("no engine is running")
         return self.engine.status()
+
+    @property
+    def ready(self) -> Ready | None:
+        return self.status().ready
 
     def status(self) -> WorkerStatus:
         ready = Ready(

@@ -94,8 +94,11 @@ class Dispatcher:
 
     def check(self, terms: Terms) -> None:
         """Raises what `place` would raise at once for the smallest request on these terms: before
-        it is known how large one is, it can be refused for next to nothing."""
+        it is known how large one is, it can be refused for next to nothing. Where nobody waits it
+        isn't worth asking."""
         self._check_open()
+        if not self._waiting:
+            return
         smallest = self._entry(terms, prompt=1, max_tokens=1)
         if shed := self._arbiter.refuse(smallest, smallest.arrived):
             raise _overloaded(shed)
@@ -170,7 +173,7 @@ class Dispatcher:
             self._advancing = None
         self._note_outage()
         self._resize()
-        while self._move():
+        while self._waiting and self._move():
             pass
         self._set_alarm()
         if not self._supervisor.live:
@@ -215,7 +218,7 @@ class Dispatcher:
         self._arbiter.end(entry, now, cached=cached, answered=answered)
 
     def _resize(self) -> None:
-        ready = self._supervisor.status().ready
+        ready = self._supervisor.ready
         self._arbiter.resize(
             self._supervisor.capacity,
             None if ready is None else ready.blocks * BLOCK_SIZE,

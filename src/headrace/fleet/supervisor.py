@@ -119,6 +119,11 @@ class Supervisor:
         """Requests the worker runs at once; 0 while there is no ready worker."""
         return self._ready.max_sequences if self._ready else 0
 
+    @property
+    def ready(self) -> Ready | None:
+        """What the worker said of itself; None while there is no ready one."""
+        return self._ready
+
     async def start(self) -> None:
         """Start the worker and wait until it is ready; from then on it is kept running.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from . import forked
+from tests import forked
 
 Headrace = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -29,7 +29,7 @@ def headrace(environment: dict[str, str], tmp_path: Path) -> Headrace:
     """Run `headrace …` to its end in an empty folder."""
 
     def run(*arguments: str, stdin: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
-        return forked.run(arguments, environment | variables, tmp_path, stdin, timeout=120)
+        return forked.run(arguments, environment | variables, tmp_path, stdin)
 
     return run
 

@@ -18,6 +18,8 @@ import openai
 import psutil
 import pytest
 
+from tests import forked
+
 KEY = "hr-e2e_a-key-for-tests-only"
 
 
@@ -49,7 +51,7 @@ class Service:
         body: dict[str, Any] = httpx.get(f"{self.url}/readyz", timeout=30).json()
         return body
 
-    def await_idle(self, seconds: float = 30) -> dict[str, Any]:
+    def await_idle(self, seconds: float = 120) -> dict[str, Any]:
         """Wait until nothing runs, waits or holds a block; the last reading."""
         deadline = time.monotonic() + seconds
         while True:
@@ -74,8 +76,10 @@ def headrace(
     *args: str, data_dir: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "HEADRACE_DATA_DIR": str(data_dir), **environment}
-    command = [sys.executable, "-m", "headrace.cli.main", *args]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=check)
+    done = forked.run(args, env, data_dir)
+    if check:
+        done.check_returncode()
+    return done
 
 
 def free_port() -> int:
@@ -98,7 +102,7 @@ def start(model: Path | None, data_dir: Path, *flags: str, key: str | None = KEY
     with log.open("wb") as sink:
         process = subprocess.Popen(command, env=env, stdout=sink, stderr=sink)
     service = Service(process, f"http://127.0.0.1:{port}", key or "", "", data_dir, log)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, log.read_text()

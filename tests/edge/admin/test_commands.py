@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import headrace
+from tests import forked
 from tests.edge.admin.conftest import ROOT, Headquarters
 from tests.edge.fakes import MODEL, until
 
@@ -26,16 +25,10 @@ async def command(hq: Headquarters, tmp_path: Path) -> AsyncIterator[Command]:
 
         async def run(*arguments: str, key: str = ROOT.text) -> tuple[int, str, str]:
             kept = {n: v for n, v in os.environ.items() if not n.startswith("HEADRACE_")}
-            kept["PYTHONPATH"] = str(Path(headrace.__file__).parents[1])
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "headrace.cli.main", *arguments, "--url", url),
-                env=kept | {"HEADRACE_API_KEY": key, "HOME": str(tmp_path)},
-                cwd=tmp_path,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-            out, error = await process.communicate()
-            return process.returncode or 0, out.decode(), error.decode()
+            environment = kept | {"HEADRACE_API_KEY": key, "HOME": str(tmp_path)}
+            command = *arguments, "--url", url
+            done = await asyncio.to_thread(forked.run, command, environment, tmp_path)
+            return done.returncode, done.stdout, done.stderr
 
         yield run
 

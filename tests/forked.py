@@ -25,7 +25,11 @@ STREAMS = ("stdin", "stdout", "stderr")
 
 
 def run(
-    arguments: tuple[str, ...], environment: dict[str, str], cwd: Path, stdin: str, timeout: float
+    arguments: tuple[str, ...],
+    environment: dict[str, str],
+    cwd: Path,
+    stdin: str = "",
+    timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """What `subprocess.run` would give. Raises subprocess.TimeoutExpired."""
     context = multiprocessing.get_context("forkserver")

@@ -13,7 +13,7 @@ from headrace.access.aliases import list_aliases, remove_alias, set_alias
 from headrace.access.audit import list_audit
 from headrace.access.errors import AccessError, NotFound
 from headrace.access.key import Key
-from headrace.access.keys import create_key, replace_secret, revoke_key, rotate_key
+from headrace.access.keys import create_key, limit_key, replace_secret, revoke_key, rotate_key
 from headrace.access.pins import list_pins, remove_pin, set_pin
 from headrace.access.price import Rates
 from headrace.access.prices import set_price
@@ -36,6 +36,10 @@ CHANGES: list[tuple[str, Change]] = [
     (
         "key.create",
         lambda c: create_key(c, KEY, PEPPER, tenant="acme", scopes=["inference"], actor="test"),
+    ),
+    (
+        "key.update",
+        lambda c: limit_key(c, "k", lambda old: replace(old, budget=5), actor="test"),
     ),
     ("key.rotate", lambda c: rotate_key(c, Key("k", "new"), PEPPER, grace=9, actor="test")),
     ("key.replace", lambda c: replace_secret(c, Key("k", "newer"), PEPPER, actor="test")),

@@ -111,6 +111,9 @@ def test_a_key_has_limits_of_its_own(run: Run) -> None:
     made = run("keys", "create", "--tenant", "acme", *EVERY_LIMIT)
     (listed,) = run("keys", "list")
     assert made["limits"] == listed["limits"] == LIMITS
+    fewer = run("keys", "update", made["id"], "--requests-per-minute", "10", "--budget", "none")
+    kept = {name: v for name, v in LIMITS.items() if name != "budget"}
+    assert fewer["limits"] == kept | {"requests_per_minute": 10}
 
 
 def test_a_key_is_rotated_and_two_secrets_live(run: Run) -> None:

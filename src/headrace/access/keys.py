@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
@@ -132,6 +132,22 @@ def create_key(
     stored = get_key(connection, key.id)
     record(connection, actor, "key.create", key.id, after=state_of(stored))
     return stored
+
+
+def limit_key(
+    connection: Connection, id: str, change: Callable[[Limits], Limits], *, actor: str
+) -> StoredKey:
+    """Give a key other limits, made of those it has.
+
+    Raises:
+        NotFound
+        AccessError: a limit is out of range.
+    """
+    begin_change(connection)
+    before = get_key(connection, id)
+    limits = msgspec.json.encode(change(before.limits).checked().given()).decode()
+    connection.execute(update(keys).where(keys.c.id == id).values(limits=limits))
+    return _recorded(connection, actor, "key.update", before)
 
 
 def rotate_key(

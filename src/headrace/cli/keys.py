@@ -1,5 +1,5 @@
-"""`headrace keys`: make, list, rotate and revoke API keys, beside the running service or without
-it."""
+"""`headrace keys`: make, list, limit, rotate and revoke API keys, beside the running service or
+without it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headrace.access.keys import StoredKey
 
 app = typer.Typer(
-    help="Make, list, rotate and revoke API keys. A running service follows at once.",
+    help="Make, list, limit, rotate and revoke API keys. A running service follows at once.",
     no_args_is_help=True,
 )
 
@@ -83,6 +83,22 @@ def list_all(
     with reading(settings) as connection:
         rows = [_described(stored) for stored in list_keys(connection, tenant)]
     print_rows(rows, as_json=as_json, empty="no keys")
+
+
+@app.command()
+@in_data_dir
+@with_limits
+def update(
+    settings: Settings, id: Id, limits: Mapping[str, object], as_json: JsonFlag = False
+) -> None:
+    """Change the limits that are given and no others."""
+    from headrace.access.keys import limit_key
+
+    if not limits:
+        raise CommandError("nothing to change was given")
+    with changing(settings) as connection:
+        stored = limit_key(connection, id, lambda old: changed(old, limits), actor=actor())
+    print_record(_described(stored), as_json=as_json)
 
 
 @app.command()

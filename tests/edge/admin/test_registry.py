@@ -40,6 +40,13 @@ async def test_a_keys_life(either_hq: Headquarters) -> None:
     shown = await hq.ask("GET", f"/keys/{made['id']}")
     assert shown == {name: value for name, value in made.items() if name != "key"}
 
+    limits = {"concurrent_requests": 3, "requests_per_minute": None}
+    limited = await hq.ask("PATCH", f"/keys/{made['id']}", limits=limits)
+    assert limited == shown | {"limits": shown["limits"] | limits}
+    await hq.ask("PATCH", f"/keys/{made['id']}", 400)
+    await hq.ask("PATCH", f"/keys/{made['id']}", 400, limits={"concurrent_requests": 0})
+    await hq.ask("PATCH", "/keys/nope", 404, limits=limits)
+
     rotated = await hq.ask("POST", f"/keys/{made['id']}/rotate", grace_seconds=60)
     assert rotated["key"] != made["key"]
     assert len(rotated["secrets"]) == 2
@@ -176,6 +183,7 @@ async def test_a_change_that_cannot_be_told_fails(
         ("PATCH", "/tenants/root", {"name": "b"}, "name"),
         ("POST", "/keys", {"tenant": "root", "scopes": ["god"]}, "scopes[0]"),
         ("POST", "/keys", {"tenant": "root", "scopes": []}, "scopes"),
+        ("PATCH", "/keys/boot", {"limits": {}, "scopes": ["admin"]}, "scopes"),
         ("GET", "/tenants", {"query": {"limit": "0"}}, "limit"),
         ("GET", "/tenants", {"query": {"limit": "many"}}, "limit"),
         ("GET", "/tenants", {"query": {"page": "2"}}, "page"),

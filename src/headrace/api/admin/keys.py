@@ -27,6 +27,12 @@ class KeyBody(msgspec.Struct, frozen=True, kw_only=True):
     limits: LimitsChange = LimitsChange()
 
 
+class KeyChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Changes what is given."""
+
+    limits: LimitsChange
+
+
 class Rotation(msgspec.Struct, frozen=True, kw_only=True):
     """grace_seconds: for which the old secret still opens."""
 

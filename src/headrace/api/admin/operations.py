@@ -9,7 +9,15 @@ import msgspec
 
 from headrace.api.admin.aliases import AliasBody, AliasList, AliasView, OwnerQuery
 from headrace.api.admin.audit import AuditPage, AuditQuery
-from headrace.api.admin.keys import KeyBody, KeyPage, KeysQuery, KeyView, Rotation, ShownKey
+from headrace.api.admin.keys import (
+    KeyBody,
+    KeyChange,
+    KeyPage,
+    KeysQuery,
+    KeyView,
+    Rotation,
+    ShownKey,
+)
 from headrace.api.admin.models import HostedModelList, ModelView, Unload
 from headrace.api.admin.pages import PageQuery
 from headrace.api.admin.pins import PinBody, PinList, PinQuery, PinView
@@ -74,6 +82,7 @@ OPERATIONS: Sequence[Operation] = (
     _operation("listKeys", "GET", "/keys", "The oldest first", KeyPage, 404, query=KeysQuery),
     _operation("createKey", "POST", "/keys", "Make one", ShownKey, 404, body=KeyBody, status=201),
     _operation("showKey", "GET", "/keys/{id}", "By its public part", KeyView, 404),
+    _operation("changeKey", "PATCH", "/keys/{id}", "Its limits", KeyView, 404, body=KeyChange),
     _operation(
         "rotateKey",
         "POST",

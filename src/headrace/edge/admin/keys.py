@@ -11,6 +11,7 @@ from headrace.access.keys import (
     StoredKey,
     create_key,
     get_key,
+    limit_key,
     list_keys,
     revoke_key,
     rotate_key,
@@ -68,6 +69,15 @@ class Keys:
 
     async def show(self, ask: Ask) -> KeyView:
         stored = await self._office.look(lambda db: get_key(db, ask.path["id"]))
+        return KeyView(**_fields(stored))
+
+    async def change(self, ask: Ask) -> KeyView:
+        id, body = ask.path["id"], ask.body
+        stored = await self._office.change(
+            lambda db: limit_key(
+                db, id, lambda limits: changed(limits, body.limits), actor=ask.actor
+            )
+        )
         return KeyView(**_fields(stored))
 
     async def rotate(self, ask: Ask) -> ShownKey:

@@ -64,6 +64,7 @@ def _acts(services: Services, office: Office) -> Mapping[str, Act]:
         "listKeys": keys.list,
         "createKey": keys.create,
         "showKey": keys.show,
+        "changeKey": keys.change,
         "rotateKey": keys.rotate,
         "revokeKey": keys.revoke,
         "listAliases": aliases.list,

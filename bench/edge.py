@@ -7,8 +7,8 @@ Headrace runs whole: keys, quotas, charges in its database, metrics, its real to
 template, its engine's process (`fake_engine.py`). LiteLLM stands before `fake_upstream.py` with a
 master key, without a database.
 
-Requests one after another tell the latency that is added; many at once how many a second; streams
-how many events a second.
+Requests one after another tell the latency that is added, to that of the upstream with nothing
+before it ("direct"); many at once how many a second; streams how many events a second.
 """
 
 from __future__ import annotations
@@ -192,32 +192,38 @@ def headrace(gguf: Path, pace: float) -> Iterator[tuple[int, str]]:
 
 
 @contextmanager
+def direct() -> Iterator[tuple[int, str]]:
+    port = free_port()
+    command = [sys.executable, str(BENCH / "fake_upstream.py"), str(port)]
+    with process(command, CLIENT_CORE):
+        await_answer(f"http://127.0.0.1:{port}/")
+        yield port, "fake"
+
+
+@contextmanager
 def litellm() -> Iterator[tuple[int, str]]:
-    upstream, port = free_port(), free_port()
-    config = {
-        "model_list": [
-            {
-                "model_name": "fake",
-                "litellm_params": {
-                    "model": "openai/fake",
-                    "api_base": f"http://127.0.0.1:{upstream}/v1",
-                    "api_key": "none",
-                },
-            }
-        ],
-        "general_settings": {"master_key": KEY},
-        "litellm_settings": {"telemetry": False},
-    }
-    with tempfile.TemporaryDirectory() as folder:
+    port = free_port()
+    with direct() as (upstream, model), tempfile.TemporaryDirectory() as folder:
+        config = {
+            "model_list": [
+                {
+                    "model_name": model,
+                    "litellm_params": {
+                        "model": f"openai/{model}",
+                        "api_base": f"http://127.0.0.1:{upstream}/v1",
+                        "api_key": "none",
+                    },
+                }
+            ],
+            "general_settings": {"master_key": KEY},
+            "litellm_settings": {"telemetry": False},
+        }
         path = Path(folder) / "config.yaml"
         path.write_bytes(msgspec.json.encode(config))  # JSON is YAML
         proxy = [str(PEERS / "litellm/bin/litellm"), "--config", str(path), "--port", str(port)]
-        with (
-            process([sys.executable, str(BENCH / "fake_upstream.py"), str(upstream)], CLIENT_CORE),
-            process([*proxy, "--host", "127.0.0.1"], SERVER_CORE, LITELLM_LOG="ERROR"),
-        ):
+        with process([*proxy, "--host", "127.0.0.1"], SERVER_CORE, LITELLM_LOG="ERROR"):
             await_answer(f"http://127.0.0.1:{port}/health/liveliness")
-            yield port, "fake"
+            yield port, model
 
 
 def _served(port: int) -> str:
@@ -256,12 +262,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2-135m")
     parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--servers", nargs="+", default=["headrace", "litellm"])
+    parser.add_argument("--servers", nargs="+", default=["direct", "headrace", "litellm"])
     parser.add_argument("--streams", type=int, default=64, help="of the paced rounds")
     parser.add_argument("--rates", nargs="*", type=int, default=[40_000, 60_000, 80_000])
     chosen = parser.parse_args()
     os.sched_setaffinity(0, {CLIENT_CORE})
     gguf = model_path(chosen.model)
+    if "direct" in chosen.servers:
+        with direct() as (port, model):
+            uvloop.run(rounds("direct", port, model, chosen.seconds))
     if "headrace" in chosen.servers:
         with headrace(gguf, pace=0.0) as (port, model):
             uvloop.run(rounds("headrace", port, model, chosen.seconds))

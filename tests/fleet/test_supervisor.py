@@ -390,6 +390,26 @@ async def test_stop_ends_live_requests_with_an_error(make_supervisor: MakeSuperv
     await supervisor.stop()
 
 
+async def test_stop_ends_those_who_wait_for_the_next_worker(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    patience = replace(PATIENCE, backoff_first=60, backoff_most=60)
+    supervisor = make_supervisor(patience=patience)
+    await supervisor.start()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    await until(lambda: supervisor.status().starts == 2 and supervisor.capacity > 0, supervisor)
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    await mailbox.get()
+    os.kill(pid_of(supervisor), signal.SIGKILL)
+    await until(lambda: supervisor.status().state == "backing_off", supervisor)
+    assert supervisor.live == 1
+    await supervisor.stop()
+    assert supervisor.live == 0
+    outputs = await read_all(mailbox)
+    assert outputs[-1].finish is not None
+    assert "shutting down" in (outputs[-1].finish.error or "")
+
+
 async def test_stop_does_not_wait_for_a_hung_worker(make_supervisor: MakeSupervisor) -> None:
     supervisor = make_supervisor(patience=Patience(stop=0.1))
     await supervisor.start()

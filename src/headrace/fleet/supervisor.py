@@ -36,6 +36,7 @@ from headrace.fleet.traffic import Traffic
 log = structlog.get_logger("headrace.fleet")
 
 WorkerState = Literal["starting", "ready", "backing_off", "stopped"]
+STOPPED = "the service is shutting down and the engine was stopped"
 WATCH_NONCE = 0
 BEATS_TO_REPORT = 5
 WORKER_COMMAND = (sys.executable, "-m", "headrace.fleet.worker")
@@ -213,6 +214,9 @@ class Supervisor:
             if not self._stopping.is_set():
                 await self._back_off()
         self._state = "stopped"
+        if self.live:  # they were waiting for the next worker
+            self._traffic.lose(STOPPED, final=True)
+            self.on_change()
 
     async def _run_once(self, first_ready: asyncio.Future[None]) -> str:
         """Start a worker and serve it until it is gone; why it went, as a sentence."""
@@ -312,7 +316,7 @@ class Supervisor:
         """The worker is gone: tell at once who can't go on with the next. What they are told."""
         self._child = None
         if self._stopping.is_set():
-            reason = "the service is shutting down and the engine was stopped"
+            reason = STOPPED
         else:
             lived = time.monotonic() - self._ready_at if self._ready else 0.0
             self._failures = 1 if lived >= self._patience.stable else self._failures + 1

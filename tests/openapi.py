@@ -31,7 +31,7 @@ CHECKS = (
 
 
 async def hold_to(
-    document: dict[str, Any], url: str, key: str, folder: Path, *more: str, examples: int = 12
+    document: dict[str, Any], url: str, key: str, folder: Path, *more: str, examples: int = 20
 ) -> None:
     """Fails with schemathesis's own report where the service at `url` is not as the document says.
 

@@ -371,7 +371,7 @@ async def test_tm_01_a_full_queue_is_told_at_once_and_a_wait_ends_at_its_deadlin
         started = time.monotonic()
         deadline = AUTH | {"x-headrace-deadline-ms": "120"}
         late = await world.http.post("/v1/completions", json=body, headers=deadline)
-        assert time.monotonic() - started > 0.1
+        assert 0.1 < time.monotonic() - started < 2
         assert "waited_too_long" in error_of(late, 529)["message"]
         waiting = [asyncio.create_task(world.complete(stream=stream)) for _ in range(2)]
         await until(lambda: world.dispatcher.status().queued == 2)
@@ -584,9 +584,9 @@ async def test_rq_03_broken_json_is_refused(world: World, path: str, body: str) 
 @pytest.mark.parametrize("key", ["tools", "whatever", "messages"])
 async def test_rq_05_deep_nesting_is_refused_fast(world: World, key: str) -> None:
     body = f'{{"model":"m","{key}":' + "[" * 100_000 + "]" * 100_000 + "}"
-    started = time.process_time()
+    started = time.monotonic()
     error_of(await world.http.post("/v1/chat/completions", content=body), 400)
-    assert time.process_time() - started < 1
+    assert time.monotonic() - started < 1
     assert (await world.chat(max_tokens=1)).status_code == 200
 
 

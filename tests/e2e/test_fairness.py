@@ -80,11 +80,12 @@ class Streams:
 async def run(enough: Callable[[], bool], *streams: Streams) -> None:
     """Until it is enough; then all of them leave, wherever they are."""
     tasks = [task for each in streams for task in each.tasks]
-    while not enough():
-        await asyncio.sleep(0.05)
-        for task in tasks:
-            if task.done():
-                task.result()
+    async with asyncio.timeout(120):
+        while not enough():
+            await asyncio.sleep(0.05)
+            for task in tasks:
+                if task.done():
+                    task.result()
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -167,11 +168,13 @@ async def test_a_spike_is_a_wait_for_some_and_a_quick_529_for_the_rest(
     for _ in range(250):
         sent += [asyncio.create_task(send(name)) for name in servers]
         await asyncio.sleep(0.02)
+    spike_over = time.monotonic()
     await asyncio.gather(*sent)
     assert len(refused) > 100
-    assert sorted(refused)[len(refused) // 2] < CLASSES["interactive"]["deadline"] / 2
+    assert sorted(refused)[len(refused) // 2] < 0.5
     assert answered["interactive"]
     assert answered["batch"]
-    assert max(answered["interactive"]) < CLASSES["batch"]["deadline"]
+    assert max(answered["interactive"]) < CLASSES["interactive"]["deadline"] + 2
     service.await_idle()
+    assert time.monotonic() - spike_over < CLASSES["batch"]["deadline"] + 10
     await complete(servers["interactive"], Request(prompt=[1000] * 8, output=2))

@@ -32,10 +32,11 @@ def own_service(smollm2_path: Path, tmp_path: Path) -> Service:
 def test_streams_of_a_dead_engine_go_on_as_if_nothing_had_been(own_service: Service) -> None:
     """Drawn at random, with penalties, stop texts and a schema: word for word."""
     client = own_service.client(max_retries=0)
+    schema = {"type": "array", "minItems": 90, "items": {"type": "string", "minLength": 8}}
     asked: list[dict[str, Any]] = [
         {"extra_body": {"ignore_eos": True}, "frequency_penalty": 0.5},
         {"stop": ["\n\n\n\n", "zzz"], "extra_body": {"ignore_eos": True}, "n": 2},
-        {"extra_body": {"structured_outputs": {"regex": "[a-z ]{600,}"}}},
+        {"extra_body": {"structured_outputs": {"json": schema}}},
     ]
 
     def begin(options: dict[str, Any]) -> Iterator[Any]:
@@ -70,6 +71,7 @@ def test_streams_of_a_dead_engine_go_on_as_if_nothing_had_been(own_service: Serv
     os.kill(worker, signal.SIGKILL)
     disturbed = [told([*first, *rest]) for first, rest in zip(firsts, streams, strict=True)]
     assert disturbed == undisturbed
+    assert "requests_resumed" in own_service.log.read_text()
     assert own_service.children() != [worker]
     own_service.await_idle()
     (row,) = usage_rows(own_service)

@@ -67,7 +67,7 @@ HEAVY = [pytest.mark.heavy, pytest.mark.timeout(3600)]  # a minute and four, on 
 @pytest.mark.parametrize(
     ("tokens", "window", "kv_cache"),
     [
-        pytest.param(65_536, None, "int8", id="65536"),
+        pytest.param(131_072, None, "int8", id="131072"),
         pytest.param(1_000_000, 131_072, "int16", id="a million, windowed", marks=HEAVY),
         pytest.param(1_000_000, None, "int16", id="a million", marks=HEAVY),
     ],

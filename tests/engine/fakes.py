@@ -304,12 +304,19 @@ class Forms:
     def __init__(self, polls: int = 0) -> None:
         self.polls = polls
 
-    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
-        if not grammar.text.startswith("!"):
-            return made(Form(grammar.text, ending_ids), self.polls)
-        failed = _Slow(self.polls)
-        failed.set_exception(ValueError(grammar.text[1:]))
-        return failed
+    def __call__(
+        self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
+    ) -> Future[Constraint]:
+        form, failed = Form(grammar.text, ending_ids), _Slow(self.polls)
+        try:
+            if grammar.text.startswith("!"):
+                raise ValueError(grammar.text[1:])
+            for token in taken:
+                form.accept(token)
+        except ValueError as error:
+            failed.set_exception(error)
+            return failed
+        return made(form, self.polls)
 
 
 def made(constraint: Constraint, polls: int = 0) -> Future[Constraint]:

@@ -36,7 +36,7 @@ class Watched:
 
 def test_grammars_are_compiled_on_threads_that_give_way() -> None:
     compiler = Watched()
-    made = Constraining(compiler)(Grammar("ab"), frozenset({3})).result(10)
+    made = Constraining(compiler)(Grammar("ab"), frozenset({3}), ()).result(10)
     assert made.forced() == [ord("a"), ord("b")]
     assert threading.get_native_id() not in compiler.threads
     if sys.platform == "linux":
@@ -52,4 +52,12 @@ def test_what_every_grammar_needs_is_made_aside_before_the_first() -> None:
 
 def test_what_cannot_be_compiled_comes_out_where_it_is_asked_for() -> None:
     with pytest.raises(ValueError, match="it is empty"):
-        Constraining(Watched())(Grammar(""), frozenset()).result(10)
+        Constraining(Watched())(Grammar(""), frozenset(), ()).result(10)
+
+
+def test_what_was_taken_before_is_given_again() -> None:
+    constraining = Constraining(Watched())
+    made = constraining(Grammar("abc"), frozenset({3}), [ord("a"), ord("b")]).result(10)
+    assert made.forced() == [ord("c")]
+    with pytest.raises(ValueError, match="not allowed"):
+        constraining(Grammar("abc"), frozenset({3}), [ord("b")]).result(10)

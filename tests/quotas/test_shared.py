@@ -12,7 +12,7 @@ import pytest
 
 from headrace.quotas.errors import StoreUnavailable
 from headrace.quotas.limit import Draw, Limit
-from headrace.quotas.shared import FAILURES, SharedStore
+from headrace.quotas.shared import CALL_SECONDS, FAILURES, SharedStore
 from headrace.quotas.store import Settlement
 from headrace.quotas.tally import QuotaTally
 from headrace.quotas.valkey import ValkeyStore
@@ -103,12 +103,16 @@ async def test_no_request_waits_long_for_counters_that_stall(
     edges: Edges, own_valkey: ValkeyServer
 ) -> None:
     own_valkey.pause()
-    tally, waited = edges[0].tally, 0
+    tally, waited, waits = edges[0].tally, 0, []
     for number in range(20):
         waited += not tally.alone  # for as long as a call may take
+        begun = time.monotonic()
         await edges[0].ask(str(number), Draw(TOKENS, 1))
+        waits.append(time.monotonic() - begun)
+    assert tally.alone
     own_valkey.resume()
     assert 1 <= waited <= FAILURES
+    assert max(waits) < 10 * CALL_SECONDS  # on a machine that others keep busy
     assert tally.outages == 1
     assert tally.decided_alone == 20
 

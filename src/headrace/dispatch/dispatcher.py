@@ -94,11 +94,8 @@ class Dispatcher:
 
     def check(self, terms: Terms) -> None:
         """Raises what `place` would raise at once for the smallest request on these terms: before
-        it is known how large one is, it can be refused for next to nothing. Where nobody waits it
-        isn't worth asking."""
+        it is known how large one is, it can be refused for next to nothing."""
         self._check_open()
-        if not self._waiting:
-            return
         smallest = self._entry(terms, prompt=1, max_tokens=1)
         if shed := self._arbiter.refuse(smallest, smallest.arrived):
             raise _overloaded(shed)
@@ -173,7 +170,7 @@ class Dispatcher:
             self._advancing = None
         self._note_outage()
         self._resize()
-        while self._waiting and self._move():
+        while self._move():
             pass
         self._set_alarm()
         if not self._supervisor.live:

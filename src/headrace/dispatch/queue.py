@@ -76,12 +76,15 @@ class ClassQueue:
         self.account = Account(policy.share)
         self.inflow = {False: Inflow(), True: Inflow()}
         self.served_at = 0.0
-        self.waiting = 0
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.parties: dict[UUID, Party] = {}
         self._time = VirtualTime()
         self._outputs = FIRST_GUESS
         self._sweep_at = KEPT
+
+    @property
+    def waiting(self) -> int:
+        return sum(self.waiting_in.values())
 
     def party(self, tenant: UUID, weight: int) -> Party:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
@@ -92,7 +95,7 @@ class ClassQueue:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
         party.account.reweigh(entry.weight)
         party.line(entry).add(entry)
-        self._count(entry, 1)
+        self.waiting_in[entry.long] += 1
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].note(entry.cost, entry.arrived)
 
@@ -102,13 +105,9 @@ class ClassQueue:
         if party is None or entry not in party.line(entry):
             return False
         party.line(entry).remove(entry)
-        self._count(entry, -1)
+        self.waiting_in[entry.long] -= 1
         self._forget(party)
         return True
-
-    def _count(self, entry: Entry, change: int) -> None:
-        self.waiting += change
-        self.waiting_in[entry.long] += change
 
     def turn(
         self, now: float, lane: Callable[[Entry, bool], bool], known: Callable[[Entry], int]
@@ -177,7 +176,7 @@ class ClassQueue:
         party = self.parties[entry.tenant]
         party.running += 1
         party.line(entry).remove(entry)
-        self._count(entry, -1)
+        self.waiting_in[entry.long] -= 1
         self.served_at = now
 
     def end(self, entry: Entry, answered: bool) -> None:

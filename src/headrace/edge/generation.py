@@ -94,7 +94,7 @@ class GenerationEndpoint(Generic[R]):
         services.gate.check()
         deadline = deadline_of(scope)
         body = await read_body(scope, receive, services.max_body_bytes)
-        if len(body) > INLINE_CHARACTERS:  # to read it costs more than to ask first
+        if len(body) > INLINE_CHARACTERS:  # to parse it costs more than to ask first
             await services.quotas.check(principal)
         request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
         needs = self._dialect.needs(request)

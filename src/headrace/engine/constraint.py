@@ -51,7 +51,10 @@ class Constraint(Protocol):
 class Constraints(Protocol):
     """Makes constraints, elsewhere than on the thread that asks."""
 
-    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
-        """ending_ids: those that end the sequence. The Future raises ValueError, with a sentence
+    def __call__(
+        self, grammar: Grammar, ending_ids: frozenset[int], taken: Items[int]
+    ) -> Future[Constraint]:
+        """ending_ids: those that end the sequence. taken: tokens that it has accepted already. The
+        Future raises ValueError, with a sentence
         for the caller, for a grammar that can't be followed."""
         ...

@@ -128,7 +128,9 @@ class Engine:
             self._scheduler.add(sequence)
         else:
             assert self._constraints is not None
-            self._compiling[sequence] = self._constraints(request.grammar, sequence.ending_ids)
+            self._compiling[sequence] = self._constraints(
+                request.grammar, sequence.ending_ids, request.generated or ()
+            )
 
     def cancel(self, request_id: str) -> None:
         """End a request as cancelled, if it is alive: its Output comes with the next step, by
@@ -179,10 +181,7 @@ class Engine:
             if not made.done():
                 continue
             try:
-                constraint = made.result()
-                for token in sequence.request.generated or ():
-                    constraint.accept(token)
-                sequence.constraint = Metered(constraint, self._constraint_clock)
+                sequence.constraint = Metered(made.result(), self._constraint_clock)
                 complete = sequence.constraint.exhausted
             except Exception as error:
                 self._end(sequence, ending_by(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
@@ -40,8 +40,18 @@ class Constraining:
         once."""
         self._threads.submit(self._compiler.prepare)
 
-    def __call__(self, grammar: Grammar, ending_ids: frozenset[int]) -> Future[Constraint]:
-        return self._threads.submit(self._compiler.compile, grammar, ending_ids)
+    def __call__(
+        self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
+    ) -> Future[Constraint]:
+        return self._threads.submit(self._make, grammar, ending_ids, taken)
+
+    def _make(
+        self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
+    ) -> Constraint:
+        constraint = self._compiler.compile(grammar, ending_ids)
+        for token in taken:
+            constraint.accept(token)
+        return constraint
 
 
 def _give_way() -> None:

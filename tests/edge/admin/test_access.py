@@ -48,7 +48,7 @@ async def test_ky_01_a_revoked_key_opens_nothing_anywhere(database: Database) ->
         revoked = time.monotonic()
         assert await one.models_status(key["key"]) == 401
         while await two.models_status(key["key"]) != 401:
-            assert time.monotonic() - revoked < 60
+            assert time.monotonic() - revoked < 5
             await asyncio.sleep(0.01)
 
 

@@ -17,7 +17,7 @@ async def test_schemathesis_passes(hq: Headquarters, tmp_path: Path) -> None:
     document = await hq.ask("GET", "/openapi.json")
     async with hq.world.listening() as url:
         but = "--exclude-path-regex=rotate|revoke"
-        await hold_to(document, url, ROOT.text, tmp_path, but, examples=5)
+        await hold_to(document, url, ROOT.text, tmp_path, but, examples=8)
     assert (await hq.ask("GET", "/status"))["object"] == "service"
 
 

@@ -105,13 +105,12 @@ def test_a_call_that_is_cut_off_is_delivered_as_it_is() -> None:
 
 
 def test_long_text_takes_linear_time() -> None:
-    """It would take longer than a test may if each piece were looked at from the start of its
-    line."""
-    text = '{"name": "' * 10_000 + "{" * 10_000 + " " * 100_000
+    """It would take hours if each piece were looked at from the start of its line."""
+    text = '{"name": "' * 30_000 + "{" * 30_000 + " " * 300_000
     assert parse("hermes", [text]) == (text, [])
     assert parse("hermes", text) == (text, [])
-    inside = '<tool_call>{"name": "note", "arguments": {"t": "' + "\\" * 100_000
-    assert len(parse("hermes", inside)[1][0][3]) == 100_000 + len('{"t": "')
+    inside = '<tool_call>{"name": "note", "arguments": {"t": "' + "\\" * 300_000
+    assert len(parse("hermes", inside)[1][0][3]) == 300_000 + len('{"t": "')
 
 
 VALUES = st.recursive(

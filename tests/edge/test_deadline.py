@@ -17,6 +17,7 @@ def seconds(**headers: str) -> float | None:
 def test_a_caller_that_says_nothing_has_no_deadline() -> None:
     assert seconds() is None
     assert seconds(x_stainless_timeout="Infinity") is None
+    assert seconds(x_stainless_timeout="NOT_GIVEN") is None
 
 
 @pytest.mark.parametrize(

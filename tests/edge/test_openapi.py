@@ -48,7 +48,7 @@ async def test_schemathesis_passes(world: World, tmp_path: Path) -> None:
     """With the model's true name, so that what is generated is also answered. Rules across fields
     are told in words alone, so what its schema allows may still be a 400."""
     told = await document(world)
-    for name in ("ChatRequest", "CompletionRequest"):
+    for name in ("ChatRequest", "CompletionRequest", "MessagesRequest", "CountRequest"):
         told["components"]["schemas"][name]["properties"]["model"] = {"enum": [MODEL]}
     async with world.listening() as url:
         await hold_to(told, url, KEY, tmp_path)

@@ -18,7 +18,7 @@ from headrace.engine.output import Finish, Output, TokenLogprob
 
 def scope(**headers: str) -> dict[str, Any]:
     raw = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
-    return {"type": "http", "headers": raw}
+    return {"type": "http", "path": "/", "headers": raw}
 
 
 # x-request-id

@@ -40,7 +40,7 @@ class Body:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """body: the type of its JSON. events: types of the data of a stream's events instead of it,
-    where one is asked for, of which the last is the text `end`. texts: media types of a plain
+    where one is asked for. end: the text that is the last, if any is. texts: media types of a plain
     text. headers: names of those that it always has; sometimes: of those that it may have."""
 
     about: str
@@ -138,7 +138,8 @@ class _Writer:
             content[JSON] = {"schema": self._reference(answer.body)}
         if answer.events:
             data = [_json_text(self._reference(kind)) for kind in answer.events]
-            content[EVENTS] = {"itemSchema": _event([*data, {"const": answer.end}])}
+            end = [{"const": answer.end}] if answer.end else []
+            content[EVENTS] = {"itemSchema": _event([*data, *end])}
         found: Schema = {"description": answer.about}
         if content:
             found["content"] = content

@@ -11,5 +11,10 @@ def event(data: bytes) -> bytes:
     return b"data: %b\n\n" % data
 
 
+def named(name: str, data: bytes) -> bytes:
+    """One event with a name of its own."""
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data)
+
+
 DONE = event(b"[DONE]")
 """What ends OpenAI's streams."""

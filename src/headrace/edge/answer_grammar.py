@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from headrace.api.body import BodyError
+from headrace.api.calls import Calls
 from headrace.api.openai.response_format import Form
-from headrace.api.openai.tools import NO_PARAMETERS, Calls
 from headrace.edge.services import Prompts
 from headrace.grammar import (
     Grammar,
@@ -90,11 +90,10 @@ def _arguments(calls: Calls) -> dict[str, str]:
     """By function that may be called, the rule of its arguments."""
     rules: dict[str, str] = {}
     for index in calls.callable:
-        function = calls.tools[index].function
-        schema = NO_PARAMETERS if function.parameters is None else function.parameters
+        function = calls.functions[index]
         rules[function.name] = naming(
-            f"tools[{index}].function.parameters",
-            lambda schema=schema: json_rule(_closed(schema), spaced=True),  # type: ignore[misc]
+            function.param,
+            lambda schema=function.parameters: json_rule(_closed(schema), spaced=True),  # type: ignore[misc]
         )
     return rules
 

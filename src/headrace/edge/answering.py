@@ -26,4 +26,5 @@ class Answering:
                 log.exception("request_failed", request_id=exchange.id, path=scope["path"])
             if exchange.status is not None:
                 raise  # the head is sent: all that is left is to cut the connection
-            await error_response(as_api_error(fault, exchange.id))(scope, receive, send)
+            error = as_api_error(fault, exchange.id)
+            await error_response(error, exchange)(scope, receive, send)

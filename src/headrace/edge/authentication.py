@@ -1,4 +1,4 @@
-"""Who is asking: the bearer key of a request."""
+"""Who is asking: the key of a request."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ _REFUSALS = {
 async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENCE) -> Principal:
     """The principal of the request's key, which must have the wanted scope. Touches neither
     the body nor anything behind the edge. Raises ApiError (401, 403)."""
-    scheme, _, key = (header(scope, b"authorization") or "").partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key:
+    key = _key(scope)
+    if not key:
         raise invalid_api_key(
             "You didn't provide an API key. Send it in a header: 'Authorization: Bearer <key>'."
         )
@@ -39,3 +38,12 @@ async def authenticate(scope: Scope, keys: Keys, wanted: access.Scope = INFERENC
     if wanted not in principal.scopes:
         raise permission_denied(_REFUSALS[wanted])
     return principal
+
+
+def _key(scope: Scope) -> str:
+    """Of the header `authorization`, or of Anthropic's where there is none; "" for none."""
+    authorization = header(scope, b"authorization")
+    if authorization is None:
+        return (header(scope, b"x-api-key") or "").strip()
+    scheme, _, key = authorization.partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else ""

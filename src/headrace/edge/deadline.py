@@ -14,7 +14,11 @@ DEADLINE_HEADER = "x-headrace-deadline-ms"
 """Milliseconds from now, a positive whole number."""
 
 TIMEOUT_HEADERS = ("x-stainless-read-timeout", "x-stainless-timeout")
-"""Seconds for which OpenAI's clients wait for an answer to begin; Python's, then JavaScript's."""
+"""Seconds for which OpenAI's and Anthropic's clients wait for an answer to begin; Python's, then
+JavaScript's."""
+
+UNSAID = "NOT_GIVEN"
+"""What Anthropic's says in the second where it tells the first alone."""
 
 MOST_MILLISECONDS = 10**9
 
@@ -26,7 +30,8 @@ def deadline_of(scope: Scope) -> float | None:
     if (text := header(scope, DEADLINE_HEADER.encode())) is not None:
         waits.append(_milliseconds(text) / 1000)
     for name in TIMEOUT_HEADERS:
-        if (text := header(scope, name.encode())) is not None:
+        text = header(scope, name.encode())
+        if text is not None and text != UNSAID:
             waits.append(_seconds(name, text))
     soonest = min(waits, default=math.inf)
     return None if soonest == math.inf else time.time() + soonest

@@ -29,7 +29,7 @@ class Chat:
             tools=request.calls is not None,
             reasoning=effort or request.thinking_budget is not None,
             tokens=request.token_limit or 0,
-            wishes=_wishes(request.route),
+            wishes=wishes_of(request.route),
         )
 
     async def plan(
@@ -48,7 +48,7 @@ class Completion:
         return parse_completion_request(body, max_choices=self.max_choices)
 
     def needs(self, request: CompletionRequest) -> Needs:
-        return Needs(tokens=request.max_tokens or 0, wishes=_wishes(request.route))
+        return Needs(tokens=request.max_tokens or 0, wishes=wishes_of(request.route))
 
     async def plan(
         self, planner: Planner, request: CompletionRequest, id: UUID, principal: Principal
@@ -56,7 +56,8 @@ class Completion:
         return await planner.completion(request, id, principal)
 
 
-def _wishes(limits: RouteLimits | None) -> Wishes:
+def wishes_of(limits: RouteLimits | None) -> Wishes:
+    """What a request demands of its model."""
     if limits is None:
         return NO_WISHES
     price = limits.max_price or MaxPrice()

@@ -10,13 +10,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headrace import __version__
-from headrace.api.openai.operations import ABOUT, HEADERS, OPERATIONS
+from headrace.api.anthropic import operations as anthropic
+from headrace.api.openai import operations as openai
 from headrace.api.openapi import Schema, make_document
 from headrace.edge.responses import json_response
 
 
 def inference_document() -> Schema:
-    return make_document("Headrace", ABOUT, __version__, OPERATIONS, HEADERS)
+    operations = *openai.OPERATIONS, *anthropic.OPERATIONS
+    headers = openai.HEADERS | anthropic.HEADERS
+    return make_document("Headrace", openai.ABOUT, __version__, operations, headers)
 
 
 def serve_document(make: Callable[[], Schema]) -> Callable[[Request], Awaitable[Response]]:

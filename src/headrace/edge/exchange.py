@@ -10,18 +10,20 @@ from dataclasses import dataclass, field
 from starlette.types import Scope
 
 from headrace.edge.headers import header
+from headrace.edge.wire import OPENAI, Wire, wire_of
 
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 @dataclass(slots=True)
 class Exchange:
-    """id: what x-request-id says. facts: what the log line will tell beside the usual; never
-    a key, a prompt or an output. headers: what every answer will carry beside its own. arrived: by
-    `time.perf_counter`. model: the served name that the request was routed to, if it was.
-    status: of the answer, once its head is sent."""
+    """id: what x-request-id says. wire: how its API tells what stands beside answers. facts: what
+    the log line will tell beside the usual; never a key, a prompt or an output. headers: what
+    every answer will carry beside its own. arrived: by `time.perf_counter`. model: the served name
+    that the request was routed to, if it was. status: of the answer, once its head is sent."""
 
     id: str
+    wire: Wire = OPENAI
     arrived: float = field(default_factory=time.perf_counter)
     model: str = ""
     status: int | None = None
@@ -29,11 +31,16 @@ class Exchange:
     headers: dict[str, str] = field(default_factory=dict)
 
 
+def new_request_id() -> str:
+    return f"req_{secrets.token_hex(12)}"
+
+
 def begin_exchange(scope: Scope) -> Exchange:
     """Give the request an exchange, under the caller's x-request-id if that is a decent one."""
     offered = header(scope, b"x-request-id") or ""
-    accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else f"req_{secrets.token_hex(12)}"
-    exchange = scope["headrace"] = Exchange(accepted)
+    accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else new_request_id()
+    wire = wire_of(scope["path"])
+    exchange = scope["headrace"] = Exchange(accepted, wire, headers=wire.headers(accepted))
     return exchange
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 import structlog
@@ -12,16 +12,11 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.access.price import Price
 from headrace.access.principal import Principal
-from headrace.api import sse
-from headrace.api.openai.parameters import GenerationParameters
-from headrace.api.openai.service_tier import ServiceTier
 from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
-from headrace.edge.aside import INLINE_CHARACTERS, Aside
-from headrace.edge.authentication import authenticate
-from headrace.edge.body import ClientGone, read_body
+from headrace.edge.aside import Aside
 from headrace.edge.charge import Charge
-from headrace.edge.deadline import deadline_of
+from headrace.edge.endpoint import Asked, Endpoint, Reading
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
@@ -33,8 +28,6 @@ from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
-from headrace.quotas.errors import LimitReached
-from headrace.routing.needs import Needs
 from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
 
@@ -43,63 +36,40 @@ log = structlog.get_logger("headrace.edge")
 TURNED_AWAY = (Refused, WorkerUnavailable, DatabaseUnavailable)
 """Faults that are ours and end a request before its work: it counts towards no limit."""
 
-R = TypeVar("R", bound=GenerationParameters)
+
+class Tiered(Asked, Protocol):
+    """What a request for an answer says beside."""
+
+    @property
+    def service_tier(self) -> str: ...
 
 
-class Dialect(Protocol[R]):
-    """One endpoint's way to ask. Everything raises ApiError or BodyError."""
+R = TypeVar("R", bound=Tiered)
 
-    def parse(self, body: bytes) -> R: ...
 
-    def needs(self, request: R) -> Needs: ...
+class Dialect(Reading[R], Protocol[R]):
+    """One endpoint's way to ask for answers."""
 
     async def plan(self, planner: Planner, request: R, id: UUID, principal: Principal) -> Plan: ...
 
 
-class GenerationEndpoint(Generic[R]):
-    """An ASGI application that authenticates, reads, routes, plans, reserves, charges, runs and
-    answers. Where there is too much work it refuses before it plans.
+class GenerationEndpoint(Endpoint[R]):
+    """An endpoint that plans, reserves, charges, runs and answers. Where there is too much work it
+    refuses before it plans.
 
     Whoever leaves early stops the work of their request wherever it is, streaming or not, and
     pays for what was generated until then.
     """
 
     def __init__(self, services: Services, dialect: Dialect[R], aside: Aside) -> None:
-        self._services = services
+        super().__init__(services, dialect, aside)
         self._dialect = dialect
-        self._aside = aside
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        services, exchange = self._services, exchange_of(scope)
-        principal = await authenticate(scope, services.keys)
-        services.meter.meet(principal.tenant.id, principal.tenant.name)
-        with services.gate:
-            try:
-                await self._serve(principal, scope, receive, send)
-            except ClientGone:
-                return
-            except LimitReached as refusal:
-                exchange.headers.update(rate_limit_headers(refusal.standings))
-                raise
-            except EXPECTED_FAULTS:
-                if exchange.status is None:  # the limits are told with refusals too
-                    standings = await services.quotas.standings(principal)
-                    exchange.headers.update(rate_limit_headers(standings))
-                raise
 
     async def _serve(
         self, principal: Principal, scope: Scope, receive: Receive, send: Send
     ) -> None:
         services, exchange = self._services, exchange_of(scope)
-        services.gate.check()
-        deadline = deadline_of(scope)
-        body = await read_body(scope, receive, services.max_body_bytes)
-        if len(body) > INLINE_CHARACTERS:  # to parse it costs more than to ask first
-            await services.quotas.check(principal)
-        request = await self._aside.run(len(body), lambda: self._dialect.parse(body))
-        needs = self._dialect.needs(request)
-        route = await services.router.route(request.model, principal, needs, deadline)
-        exchange.headers["x-headrace-route"] = route.why
+        request, deadline, route = await self._routed(principal, scope, receive)
         with route.use as deployment:
             model, id = deployment.model, uuid7()
             exchange.model = model.name
@@ -109,7 +79,7 @@ class GenerationEndpoint(Generic[R]):
             terms = replace(terms, long=model.is_long(plan.longest_prompt))
             price = await services.prices.price(model.name)
             reservation = await services.quotas.reserve(principal, _demand(plan, terms, price))
-            exchange.headers.update(rate_limit_headers(reservation.standings))
+            exchange.headers.update(rate_limit_headers(reservation.standings, exchange.wire))
             job = Job(deployment.places, plan.generations, terms)
             charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
             refused = False
@@ -128,7 +98,9 @@ class GenerationEndpoint(Generic[R]):
         watching = asyncio.create_task(_cancel_when_gone(receive, job))
         try:
             if plan.stream:
-                await self._stream(plan, job, charge, EventStream(send, self._services.keepalive))
+                beat = charge.exchange.wire.beat
+                stream = EventStream(send, self._services.keepalive, beat)
+                await self._stream(plan, job, charge, stream)
                 return
             sink = WholeSink(plan)
             await _run(job, sink, charge)
@@ -140,14 +112,14 @@ class GenerationEndpoint(Generic[R]):
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
             await _run(job, StreamSink(stream, plan), charge)
-            last = plan.answer.usage(charge.usage()) if plan.include_usage else b""
-            last += sse.DONE
+            last = plan.answer.ending(charge.usage())
         except Exception as fault:
             if not stream.started:
                 raise
             if not isinstance(fault, EXPECTED_FAULTS):
                 log.exception("stream_failed", request_id=charge.exchange.id)
-            last = sse.event(as_api_error(fault, charge.exchange.id).body())
+            exchange = charge.exchange
+            last = exchange.wire.fault(as_api_error(fault, exchange.id), exchange.id)
         finally:
             stream.close()
         if stream.started:
@@ -180,7 +152,7 @@ def _demand(plan: Plan, terms: Terms, price: Price | None) -> Demand:
     )
 
 
-def _terms(principal: Principal, tier: ServiceTier, deadline: float | None) -> Terms:
+def _terms(principal: Principal, tier: str, deadline: float | None) -> Terms:
     tenant = principal.tenant
     return Terms(
         tenant=tenant.id,

@@ -60,6 +60,7 @@ class HealthEndpoint:
                 "endpoints": [
                     "/v1/chat/completions",
                     "/v1/completions",
+                    "/v1/messages",
                     "/v1/models",
                     "/healthz",
                     "/readyz",

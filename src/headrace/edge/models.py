@@ -37,7 +37,8 @@ class ModelsEndpoint:
         """Who asks; the answer tells how its limits stand, though it draws from none."""
         principal = await authenticate(request.scope, self._keys)
         standings = await self._quotas.standings(principal)
-        exchange_of(request.scope).headers.update(rate_limit_headers(standings))
+        exchange = exchange_of(request.scope)
+        exchange.headers.update(rate_limit_headers(standings, exchange.wire))
         return principal
 
 

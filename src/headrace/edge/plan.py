@@ -6,7 +6,7 @@ import random
 import secrets
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +15,9 @@ from msgspec.structs import replace
 
 from headrace.access.principal import Principal
 from headrace.access.tenant import ServiceClass
+from headrace.api.anthropic.answer import MessageAnswer
+from headrace.api.anthropic.request import CountRequest, MessagesRequest
+from headrace.api.calls import NO_PARAMETERS, Calls, Declared
 from headrace.api.openai.answer import Answer, Head
 from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_answer import ChatAnswer
@@ -22,7 +25,7 @@ from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
 from headrace.api.openai.errors import context_length_exceeded, invalid_request
 from headrace.api.openai.parameters import GenerationParameters
-from headrace.api.openai.tools import NO_PARAMETERS, Calls, Tool
+from headrace.api.openai.response_format import Form
 from headrace.edge.answer_grammar import answer_grammar
 from headrace.edge.aside import Aside
 from headrace.edge.grammars import GrammarDesk
@@ -30,7 +33,7 @@ from headrace.edge.published import PublishedPrefixes
 from headrace.edge.service_class import served_class, tier_of
 from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
-from headrace.edge.template_variables import template_variables
+from headrace.edge.template_variables import template_variables, thinking_variables
 from headrace.engine.request import (
     GenerationRequest,
     SamplingParams,
@@ -55,7 +58,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: bool
     answer: Answer
     stream: bool
-    include_usage: bool
     bounded: bool
     spoken: Callable[[], Spoken] = lambda: Spoken(None)
 
@@ -115,31 +117,12 @@ class Planner:
 
     async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
-        form, calls = request.form, request.calls
+        form, calls, limit = request.form, request.calls, request.token_limit
         messages = request.conversation()
         variables = template_variables(request, self._prompts)
-        tools = None if calls is None else [_declared(tool) for tool in calls.tools]
-        size = len(msgspec.json.encode((messages, tools)))
-        try:
-            ids = await self._aside.run(
-                size, lambda: self._prompts.chat(messages, tools=tools, variables=variables)
-            )
-        except TemplateError as error:
-            raise invalid_request(
-                f"The model's chat template refuses these messages: {error}", "messages"
-            ) from None
-        limit, limit_param = request.token_limit, request.token_limit_param
-        room = self._model.context_length
-        prompt = _fit(ids, limit, room, default=room, params=("messages", limit_param))
-        prompt.thinking = self._prompts.thinking(ids)
-        grammar = None
-        if form is not None or calls is not None:
-            grammar = await self._desk.check(
-                lambda: answer_grammar(form, calls, prompt.thinking, self._prompts),
-                "tools" if form is None else form.param,
-            )
-        if calls is not None:
-            prompt.controls = self._markers()
+        ids = await self._conversation(messages, calls, variables)
+        prompt = self._sized(ids, limit, request.token_limit_param)
+        grammar = await self._free_or_formed(prompt, form, calls)
         return Plan(
             generations=self._generations(
                 request,
@@ -154,15 +137,78 @@ class Planner:
             kept=request.n,
             logprobs=request.logprobs,
             answer=ChatAnswer(
-                self._head(id, "chatcmpl", service_class),
+                self._head(f"chatcmpl-{id.hex}", service_class),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
                 may_call=calls is not None,
             ),
             stream=request.stream,
-            include_usage=request.include_usage,
             bounded=limit is not None,
-            spoken=lambda: self._spoken(calls),
+            spoken=lambda: self._spoken(calls, _call_id),
+        )
+
+    async def messages(self, request: MessagesRequest, id: UUID, principal: Principal) -> Plan:
+        service_class = served_class(request.service_tier, principal.tenant.service_class)
+        calls, drawing = request.calls, request.parameters
+        prompt = self._sized(await self.message_ids(request), request.max_tokens, "max_tokens")
+        grammar = await self._free_or_formed(prompt, None, calls)
+        return Plan(
+            generations=self._generations(
+                drawing, _sampling(drawing, None), [prompt], 1, id, principal, grammar
+            ),
+            per_prompt=1,
+            kept=1,
+            logprobs=False,
+            answer=MessageAnswer(self._head(f"msg_{id.hex}", service_class), len(prompt.ids)),
+            stream=request.stream,
+            bounded=True,
+            spoken=lambda: self._spoken(calls, _tool_use_id),
+        )
+
+    async def message_ids(self, request: CountRequest) -> list[int]:
+        """The prompt that a request's messages make."""
+        calls, messages = request.calls, request.conversation()
+        variables = thinking_variables(
+            request.thinking, self._prompts, reasons=self._model.reasoning
+        )
+        return await self._conversation(messages, calls, variables)
+
+    async def _conversation(
+        self,
+        messages: list[dict[str, Any]],
+        calls: Calls | None,
+        variables: Mapping[str, object],
+    ) -> list[int]:
+        """The prompt of messages as a template reads them."""
+        tools = None if calls is None else [_declared(known) for known in calls.functions]
+        size = len(msgspec.json.encode((messages, tools)))
+        try:
+            return await self._aside.run(
+                size, lambda: self._prompts.chat(messages, tools=tools, variables=variables)
+            )
+        except TemplateError as error:
+            raise invalid_request(
+                f"The model's chat template refuses these messages: {error}", "messages"
+            ) from None
+
+    def _sized(self, ids: list[int], limit: int | None, param: str) -> Sized:
+        """A conversation's prompt with as many tokens behind it as `param` says."""
+        room = self._model.context_length
+        prompt = _fit(ids, limit, room, default=room, params=("messages", param))
+        prompt.thinking = self._prompts.thinking(ids)
+        return prompt
+
+    async def _free_or_formed(
+        self, prompt: Sized, form: Form | None, calls: Calls | None
+    ) -> Grammar | None:
+        """What the answer to a conversation must follow, if it must follow anything."""
+        if calls is not None:
+            prompt.controls = self._markers()
+        elif form is None:
+            return None
+        return await self._desk.check(
+            lambda: answer_grammar(form, calls, prompt.thinking, self._prompts),
+            "tools" if form is None else form.param,
         )
 
     def _markers(self) -> dict[int, str]:
@@ -170,11 +216,11 @@ class Planner:
         ids = {text: self._prompts.control(text) for text in self._prompts.tool_format.markers}
         return {id: text for text, id in ids.items() if id is not None}
 
-    def _spoken(self, calls: Calls | None) -> Spoken:
+    def _spoken(self, calls: Calls | None, new_id: Callable[[], str]) -> Spoken:
         if calls is None:
             return Spoken(None)
-        names = [calls.tools[index].function.name for index in calls.callable]
-        parser = CallParser(self._prompts.tool_format, names, _call_id)
+        names = [calls.functions[index].name for index in calls.callable]
+        parser = CallParser(self._prompts.tool_format, names, new_id)
         return Spoken(parser, must=calls.must, named=calls.named)
 
     async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
@@ -207,13 +253,12 @@ class Planner:
             kept=request.n,
             logprobs=request.logprobs is not None,
             answer=CompletionAnswer(
-                self._head(id, "cmpl", service_class),
+                self._head(f"cmpl-{id.hex}", service_class),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
                 echoes=self._echoes(request),
             ),
             stream=request.stream,
-            include_usage=request.include_usage,
             bounded=True,
         )
 
@@ -288,10 +333,10 @@ class Planner:
                 )
         return generations
 
-    def _head(self, id: UUID, prefix: str, service_class: ServiceClass) -> Head:
+    def _head(self, id: str, service_class: ServiceClass) -> Head:
         model = self._model
         return Head(
-            id=f"{prefix}-{id.hex}",
+            id=id,
             created=int(time.time()),
             model=model.name,
             fingerprint=model.fingerprint,
@@ -311,16 +356,20 @@ def _fit(
     return Sized(array("i", ids), min(default, rest) if asked is None else asked)
 
 
-def _declared(tool: Tool) -> dict[str, Any]:
-    """A tool as templates know it."""
-    function = {"name": tool.function.name, "description": tool.function.description}
+def _declared(known: Declared) -> dict[str, Any]:
+    """A function as templates know it."""
+    function = {"name": known.name, "description": known.description}
     declared: dict[str, Any] = {k: v for k, v in function.items() if v is not None}
-    declared["parameters"] = tool.function.parameters or NO_PARAMETERS
+    declared["parameters"] = known.parameters or NO_PARAMETERS
     return {"type": "function", "function": declared}
 
 
 def _call_id() -> str:
     return f"call_{secrets.token_hex(12)}"
+
+
+def _tool_use_id() -> str:
+    return f"toolu_{secrets.token_hex(12)}"
 
 
 def _completion_sampling(request: CompletionRequest) -> SamplingParams:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.api.openai.rate_limits import duration
+from headrace.edge.wire import Wire
 from headrace.quotas.limit import Standing
 
 _GROUPS = {
@@ -16,7 +16,7 @@ _GROUPS = {
 }
 
 
-def rate_limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
+def rate_limit_headers(standings: Sequence[Standing], wire: Wire) -> dict[str, str]:
     """Of each group the limit that has least left, whether it is the tenant's or the key's; of
     tokens, input's or output's. None of a group without limits."""
     tightest: dict[str, tuple[int, Standing]] = {}
@@ -25,9 +25,7 @@ def rate_limit_headers(standings: Sequence[Standing]) -> dict[str, str]:
         for group in _GROUPS.get(standing.limit.name, ()):
             if group not in tightest or remaining < tightest[group][0]:
                 tightest[group] = remaining, standing
-    headers = {}
+    headers: dict[str, str] = {}
     for group, (remaining, standing) in tightest.items():
-        headers[f"x-ratelimit-limit-{group}"] = str(standing.limit.stated)
-        headers[f"x-ratelimit-remaining-{group}"] = str(remaining)
-        headers[f"x-ratelimit-reset-{group}"] = duration(standing.reset)
+        headers.update(wire.limit(group, standing.limit.stated, remaining, standing.reset))
     return headers

@@ -21,6 +21,7 @@ from headrace.api.openai.errors import (
     unavailable,
 )
 from headrace.dispatch.errors import Overloaded, Refused
+from headrace.edge.exchange import Exchange, exchange_of
 from headrace.edge.job import EngineFault, EngineRefusal
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.errors import LimitReached
@@ -52,8 +53,9 @@ async def send_json(send: Send, content: bytes) -> None:
     await send({"type": "http.response.body", "body": content})
 
 
-def error_response(error: ApiError) -> Response:
-    return Response(error.body(), error.status, error.headers, media_type="application/json")
+def error_response(error: ApiError, exchange: Exchange) -> Response:
+    body = exchange.wire.error(error, exchange.id)
+    return Response(body, error.status, error.headers, media_type="application/json")
 
 
 def as_api_error(fault: Exception, request_id: str) -> ApiError:
@@ -92,8 +94,8 @@ def _rate_limited(fault: LimitReached) -> ApiError:
 async def answer_router(request: Request, refusal: Exception) -> Response:
     """Exception handler for what the router refuses: unknown paths and wrong methods."""
     assert isinstance(refusal, HTTPException)
-    path = request.url.path
+    path, exchange = request.url.path, exchange_of(request.scope)
     if refusal.status_code == 405:
         allowed = (refusal.headers or {}).get("Allow", "")
-        return error_response(method_not_allowed(request.method, path, allowed))
-    return error_response(not_found(path))
+        return error_response(method_not_allowed(request.method, path, allowed), exchange)
+    return error_response(not_found(path), exchange)

@@ -14,6 +14,8 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headrace.api.openai.errors import head_too_large
+from headrace.edge.exchange import new_request_id
+from headrace.edge.wire import wire_of
 
 BACKLOG = 2048
 GRACE_SECONDS = 30
@@ -63,11 +65,14 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse_head()
 
     def _refuse_head(self) -> None:
-        error = head_too_large(MAX_HEAD_BYTES)
-        body = error.body()
+        error, id = head_too_large(MAX_HEAD_BYTES), new_request_id()
+        wire = wire_of(self.url.decode("latin-1"))
+        body = wire.error(error, id)
+        more = "".join(f"{name}: {value}\r\n" for name, value in wire.headers(id).items())
         self.transport.write(
             b"HTTP/1.1 %d Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\nconnection: close\r\n\r\n%b" % (error.status, len(body), body)
+            b"content-length: %d\r\n%bconnection: close\r\n\r\n%b"
+            % (error.status, len(body), more.encode(), body)
         )
         self.transport.close()
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from headrace.access.tenant import SERVICE_CLASSES, ServiceClass
-from headrace.api.openai.service_tier import AnsweredTier, ServiceTier
+from headrace.api.openai.service_tier import AnsweredTier
 
-_ASKED: Mapping[ServiceTier, ServiceClass] = {
+_ASKED: Mapping[str, ServiceClass] = {
     "priority": "interactive",
     "default": "default",
     "flex": "batch",
     "batch": "batch",
+    "standard_only": "default",
 }
+"""OpenAI's words, and Anthropic's."""
+
+
 _ANSWERED: Mapping[ServiceClass, AnsweredTier] = {
     "interactive": "priority",
     "default": "default",
@@ -20,7 +24,7 @@ _ANSWERED: Mapping[ServiceClass, AnsweredTier] = {
 }
 
 
-def served_class(asked: ServiceTier, best: ServiceClass) -> ServiceClass:
+def served_class(asked: str, best: ServiceClass) -> ServiceClass:
     """The tenant's own, or the lower one that was asked for. Asking for more gets no more, as it
     does at OpenAI's; the answer tells."""
     return max(_ASKED.get(asked, best), best, key=SERVICE_CLASSES.index)

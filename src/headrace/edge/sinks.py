@@ -9,7 +9,7 @@ from headrace.api.openai.answer import Call, Choice
 from headrace.edge.plan import Plan
 from headrace.edge.spoken import Spoken
 from headrace.edge.stream import EventStream
-from headrace.engine.output import Output, TokenLogprob
+from headrace.engine.output import Finish, Output, TokenLogprob
 
 
 class StreamSink:
@@ -25,7 +25,7 @@ class StreamSink:
 
     async def placed(self) -> None:
         if not self._stream.started:
-            await self._stream.start()
+            await self._stream.start(self._answer.beginning())
 
     async def deliver(self, index: int, output: Output, *, more: bool) -> None:
         self._held.append(self._events(index, output))
@@ -49,7 +49,8 @@ class StreamSink:
                 index, said.content, logprobs, output.reasoning, said.calls
             )
         if output.finish is not None and output.finish.reason in ("stop", "length"):
-            events += self._answer.closing(index, spoken.finish_reason(output.finish.reason))
+            reason = spoken.finish_reason(output.finish.reason)
+            events += self._answer.closing(index, reason, _stop_text(output.finish))
         return events
 
 
@@ -91,15 +92,18 @@ class Gathered:
         self._thoughts: list[str] = []
         self._logprobs: list[TokenLogprob] | None = None
         self._prompt_logprobs: list[TokenLogprob] | None = None
+        self._length = 0
         self._reason = ""
+        self._stop: str | None = None
 
     def add(self, output: Output) -> None:
         said = self._spoken.take(output)
         self._texts.append(said.content)
         for delta in said.calls:
             if delta.id is not None and delta.name is not None:
-                self._calls.append(Call(delta.id, delta.name))
+                self._calls.append(Call(delta.id, delta.name, at=self._length + delta.at))
             self._calls[-1].arguments.append(delta.arguments)
+        self._length += len(said.content)
         self._thoughts.append(output.reasoning)
         logprobs = text_logprobs(output)
         if logprobs is not None:
@@ -109,6 +113,7 @@ class Gathered:
         self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs
         if output.finish is not None:
             self._reason = self._spoken.finish_reason(output.finish.reason)
+            self._stop = _stop_text(output.finish)
 
     def whole(self, index: int, *, logprobs: bool) -> Choice:
         return Choice(
@@ -119,6 +124,7 @@ class Gathered:
             self._prompt_logprobs,
             "".join(self._thoughts),
             self._calls,
+            self._stop,
         )
 
 
@@ -136,6 +142,10 @@ class Mean:
     @property
     def value(self) -> float:
         return self.total / max(self.count, 1)
+
+
+def _stop_text(finish: Finish) -> str | None:
+    return finish.matched if isinstance(finish.matched, str) else None
 
 
 def text_logprobs(output: Output) -> Sequence[TokenLogprob] | None:

@@ -16,14 +16,15 @@ HEADERS = [
 
 
 class EventStream:
-    """Sends events, and a comment whenever it was quiet for `keepalive` seconds.
+    """Sends events, and `beat` whenever it was quiet for `keepalive` seconds.
 
     A reader that is slow makes `write` wait, and nobody else.
     """
 
-    def __init__(self, send: Send, keepalive: float) -> None:
+    def __init__(self, send: Send, keepalive: float, beat: bytes = sse.KEEPALIVE) -> None:
         self._send = send
         self._keepalive = keepalive
+        self._beat = beat
         self._written = 0.0
         self._beating: asyncio.Task[None] | None = None
 
@@ -31,11 +32,13 @@ class EventStream:
     def started(self) -> bool:
         return self._beating is not None
 
-    async def start(self) -> None:
-        """Send the head; from here on the status is 200."""
+    async def start(self, events: bytes = b"") -> None:
+        """Send the head and the first events; from here on the status is 200."""
         self._written = asyncio.get_running_loop().time()
-        self._beating = asyncio.create_task(self._beat())
+        self._beating = asyncio.create_task(self._keep_alive())
         await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        if events:
+            await self.write(events)
 
     async def write(self, events: bytes) -> None:
         self._written = asyncio.get_running_loop().time()
@@ -51,11 +54,11 @@ class EventStream:
         if self._beating is not None:
             self._beating.cancel()
 
-    async def _beat(self) -> None:
+    async def _keep_alive(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             quiet = loop.time() - self._written
             if quiet >= self._keepalive:
-                await self.write(sse.KEEPALIVE)
+                await self.write(self._beat)
                 quiet = 0.0
             await asyncio.sleep(self._keepalive - quiet)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.api.anthropic.thinking import Thinking, ThinkingDisabled
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest
 from headrace.edge.services import Prompts
@@ -38,6 +39,30 @@ def template_variables(request: ChatRequest, prompts: Prompts) -> dict[str, obje
             )
         variables[name] = value
     return variables
+
+
+def thinking_variables(
+    thinking: Thinking | None, prompts: Prompts, *, reasons: bool
+) -> dict[str, object]:
+    """The template's variables by which Anthropic's `thinking` is told. reasons: whether the
+    model does. Raises BodyError where it can't be had as asked."""
+    if thinking is None or (isinstance(thinking, ThinkingDisabled) and not reasons):
+        return {}
+    if not reasons:
+        raise BodyError("Invalid 'thinking': this model does not think.", "thinking")
+    switch = next((name for name in SWITCHES if name in prompts.variables), None)
+    if isinstance(thinking, ThinkingDisabled):
+        if switch is None:
+            raise BodyError(
+                "Invalid 'thinking.type': this model's chat template can't switch it off.",
+                "thinking.type",
+            )
+        return {switch: False}
+    variables: dict[str, object] = {} if switch is None else {switch: True}
+    if "thinking_budget" not in prompts.variables:
+        param = "thinking.budget_tokens"
+        raise BodyError(f"Invalid '{param}': this model's chat template knows of none.", param)
+    return variables | {"thinking_budget": thinking.budget_tokens}
 
 
 def _named(request: ChatRequest, prompts: Prompts) -> list[tuple[str, str, object]]:

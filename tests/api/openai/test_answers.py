@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.api import sse
 from headrace.api.openai.answer import Answer, Choice, Head
 from headrace.api.openai.chat_answer import ChatAnswer
 from headrace.api.openai.completion_answer import CompletionAnswer, TextOffsets
@@ -50,7 +51,9 @@ def test_usage_is_null_until_its_own_chunk(kind: Any) -> None:
     answer: Answer = kind(HEAD, include_usage=True, names=NAME)
     assert parsed(answer.delta(0, "a", None))["usage"] is None
     assert parsed(answer.closing(0, "stop"))["usage"] is None
-    last = parsed(answer.usage(USAGE))
+    ending = answer.ending(USAGE)
+    assert ending.endswith(sse.DONE)
+    last = parsed(ending.removesuffix(sse.DONE))
     assert last["choices"] == []
     assert last["usage"]["prompt_tokens"] == 5
     assert last["usage"]["completion_tokens"] == 7

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
-from headrace.api.openai.parameters import RequestReader
+from headrace.api.openai.parameters import UNSUPPORTED
 from headrace.api.openai.response_format import Form
+from headrace.api.reader import RequestReader
 
 HI = [{"role": "user", "content": "hi"}]
 
@@ -443,7 +444,7 @@ def test_in_one_go_is_as_field_by_field(
     fields = NEEDED[struct] + good + odd
     random.shuffle(fields)
     body = f"{{{', '.join(fields)}}}".encode("utf-8" if random.random() < 0.5 else "latin-1")
-    reader = RequestReader(struct)
+    reader = RequestReader(struct, UNSUPPORTED)
     assert outcome(lambda: reader.read(body)) == outcome(lambda: reader.read_fields(body))
 
 

@@ -37,7 +37,8 @@ class LogprobLike(Protocol):
 
 
 class CallDeltaLike(Protocol):
-    """More of a function call: its id and name with the first, arguments in pieces."""
+    """More of a function call: its id and name with the first, arguments in pieces. at: how many
+    characters of the text beside it stand before it."""
 
     @property
     def index(self) -> int: ...
@@ -47,19 +48,24 @@ class CallDeltaLike(Protocol):
     def name(self) -> str | None: ...
     @property
     def arguments(self) -> str: ...
+    @property
+    def at(self) -> int: ...
 
 
 class Call(Struct, frozen=True):
-    """A function call. arguments: the pieces of its JSON text."""
+    """A function call. arguments: the pieces of its JSON text. at: how many characters of the
+    answer's text stand before it."""
 
     id: str
     name: str
     arguments: list[str] = []
+    at: int = 0
 
 
 class Choice(Struct, frozen=True):
     """One finished choice of an answer that is not streamed. prompt_logprobs: of the prompt
-    that is echoed before its text. reasoning: the thoughts before it. calls: in it."""
+    that is echoed before its text. reasoning: the thoughts before it. calls: in it. stop: the
+    caller's stop text that ended it."""
 
     index: int
     text: str
@@ -68,6 +74,7 @@ class Choice(Struct, frozen=True):
     prompt_logprobs: Sequence[LogprobLike] | None = None
     reasoning: str = ""
     calls: Sequence[Call] = ()
+    stop: str | None = None
 
 
 class Head(Struct, frozen=True):
@@ -87,6 +94,10 @@ TokenNames = Callable[[int], str]
 class Answer(Protocol):
     """Writes one answer, whole or as the events of a stream."""
 
+    def beginning(self) -> bytes:
+        """The events with which a stream begins, before anything is generated; may be empty."""
+        ...
+
     def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
         """The events before a choice's first text; may be empty."""
         ...
@@ -102,12 +113,12 @@ class Answer(Protocol):
         """The event of more text, of thoughts that come before it, and of calls behind it."""
         ...
 
-    def closing(self, index: int, finish_reason: str) -> bytes:
-        """The event that ends a choice."""
+    def closing(self, index: int, finish_reason: str, stop: str | None = None) -> bytes:
+        """The event that ends a choice. stop: the caller's stop text that ended it."""
         ...
 
-    def usage(self, usage: Usage) -> bytes:
-        """The event with the usage of the whole request."""
+    def ending(self, usage: Usage) -> bytes:
+        """The events that end a stream that went well. usage: of the whole request."""
         ...
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
@@ -121,6 +132,7 @@ class ChunkFrame:
     def __init__(self, head: Head, object: str, *, include_usage: bool) -> None:
         self._head = head
         self._object = object
+        self._include_usage = include_usage
         self._end = b'],"usage":null}\n\n' if include_usage else b"]}\n\n"
 
     @cached_property
@@ -139,11 +151,15 @@ class ChunkFrame:
         """An event with one choice, whose JSON object is the parts joined."""
         return b"".join((self._start, *parts, self._end))
 
-    def usage(self, usage: Usage) -> bytes:
-        """An event without choices."""
-        return sse.event(
-            b'%b],"usage":%b}' % (self._start.removeprefix(b"data: "), msgspec.json.encode(usage))
+    def ending(self, usage: Usage) -> bytes:
+        """An event without choices, where usage is included, and what ends the stream."""
+        if not self._include_usage:
+            return sse.DONE
+        body = b'%b],"usage":%b}' % (
+            self._start.removeprefix(b"data: "),
+            msgspec.json.encode(usage),
         )
+        return sse.event(body) + sse.DONE
 
 
 def finite(logprob: float | None) -> float | None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from headrace.api.body import BodyError
+from headrace.api.calls import Calls
 from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
     Message,
@@ -14,16 +15,16 @@ from headrace.api.openai.messages import (
     template_message,
 )
 from headrace.api.openai.parameters import (
+    UNSUPPORTED,
     Count,
     GenerationParameters,
-    RequestReader,
     Text64,
     Text512,
     check_parameters,
-    unsupported,
 )
 from headrace.api.openai.response_format import Form, ResponseFormat, asked_form
-from headrace.api.openai.tools import Calls, ToolChoice, Tools, asked_calls
+from headrace.api.openai.tools import ToolChoice, Tools, asked_calls
+from headrace.api.reader import RequestReader, unsupported
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
@@ -78,7 +79,7 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
         return [template_message(m, f"messages[{i}]", names) for i, m in enumerate(self.messages)]
 
 
-_reader = RequestReader(ChatRequest)
+_reader = RequestReader(ChatRequest, UNSUPPORTED)
 
 
 def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:

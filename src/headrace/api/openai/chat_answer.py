@@ -46,6 +46,9 @@ class ChatAnswer:
         self._may_call = may_call
         self._frame = ChunkFrame(head, "chat.completion.chunk", include_usage=include_usage)
 
+    def beginning(self) -> bytes:
+        return b""
+
     def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
         content = b"null" if self._may_call else b'""'
         delta = b'{"role":"assistant","content":%b,"refusal":null}' % content
@@ -71,11 +74,11 @@ class ChatAnswer:
             delta = _encode({name: value for name, value in fields.items() if value})
         return self._chunk(index, delta, found, b"null")
 
-    def closing(self, index: int, finish_reason: str) -> bytes:
+    def closing(self, index: int, finish_reason: str, stop: str | None = None) -> bytes:
         return self._chunk(index, b"{}", b"null", _encode(finish_reason))
 
-    def usage(self, usage: Usage) -> bytes:
-        return self._frame.usage(usage)
+    def ending(self, usage: Usage) -> bytes:
+        return self._frame.ending(usage)
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         return _encode(

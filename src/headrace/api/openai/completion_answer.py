@@ -50,6 +50,9 @@ class CompletionAnswer:
         self._offsets: dict[int, TextOffsets] = {}
         self._frame = ChunkFrame(head, "text_completion", include_usage=include_usage)
 
+    def beginning(self) -> bytes:
+        return b""
+
     def opening(self, index: int, prompt_logprobs: Sequence[LogprobLike] | None) -> bytes:
         echo = self._echo(index)
         if prompt_logprobs is None:
@@ -70,11 +73,11 @@ class CompletionAnswer:
         found = b"null" if logprobs is None else _encode(self._logprobs(index, logprobs))
         return self._chunk(index, text, found, b"null")
 
-    def closing(self, index: int, finish_reason: str) -> bytes:
+    def closing(self, index: int, finish_reason: str, stop: str | None = None) -> bytes:
         return self._chunk(index, "", b"null", _encode(finish_reason))
 
-    def usage(self, usage: Usage) -> bytes:
-        return self._frame.usage(usage)
+    def ending(self, usage: Usage) -> bytes:
+        return self._frame.ending(usage)
 
     def whole(self, choices: Sequence[Choice], usage: Usage) -> bytes:
         return _encode(

@@ -8,12 +8,13 @@ from msgspec import Meta
 
 from headrace.api.body import BodyError
 from headrace.api.openai.parameters import (
+    UNSUPPORTED,
     GenerationParameters,
-    RequestReader,
     TokenId,
     check_parameters,
 )
 from headrace.api.openai.response_format import Form, asked_form
+from headrace.api.reader import RequestReader
 
 DEFAULT_MAX_TOKENS = 16
 
@@ -62,7 +63,7 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
         return [(f"prompt[{i}]", item) for i, item in enumerate(self.prompt)]  # type: ignore[misc]
 
 
-_reader = RequestReader(CompletionRequest)
+_reader = RequestReader(CompletionRequest, UNSUPPORTED)
 
 
 def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequest:

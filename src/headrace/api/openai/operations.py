@@ -25,12 +25,13 @@ def _rate_limit(name: str) -> Header:
     return Header(about="Of the tightest limit.", schema={"type": "integer", "minimum": 0})
 
 
-ABOUT = """OpenAI's API. Besides what is listed, any request may be answered 404 (no such path), \
-405 (`allow` says what is), 431 (a head of more than 64 KiB) or 500 (a fault of ours)."""
+ABOUT = """OpenAI's API, and messages as Anthropic's has them. Besides what is listed, any \
+request may be answered 404 (no such path), 405 (`allow` says what is), 431 (a head of more than \
+64 KiB) or 500 (a fault of ours)."""
 
 RATE_LIMITS = {name: _rate_limit(name) for name in rate_limits.HEADERS}
 
-HEADERS: Mapping[str, Header] = {
+HEADERS: dict[str, Header] = {
     **RATE_LIMITS,
     "x-request-id": Header(
         about="The caller's own, if it is a decent one.", schema={"type": "string"}

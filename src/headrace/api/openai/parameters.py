@@ -7,16 +7,16 @@ definition is checked and accepted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from headrace.api.body import BodyError, FieldReader, check_structure, split_fields
+from headrace.api.body import BodyError
 from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
 from headrace.api.openai.route import RouteLimits
 from headrace.api.openai.service_tier import ServiceTier
+from headrace.api.reader import Unsupported, unsupported
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -29,7 +29,7 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Bias = Annotated[float, Meta(ge=-100, le=100)]
 
-UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
+UNSUPPORTED: Unsupported = {
     "audio": (),
     "function_call": (),
     "functions": (),
@@ -43,8 +43,7 @@ UNSUPPORTED: Mapping[str, tuple[str, ...]] = {
     "verbosity": (),
     "web_search_options": (),
 }
-"""Parameters of OpenAI that change the answer and that we cannot honour yet, each with the
-values (as compact JSON) that ask for what we do anyway, which are let through."""
+"""Of OpenAI's."""
 
 
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,38 +101,6 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
-R = TypeVar("R", bound=GenerationParameters)
-
-
-class RequestReader(Generic[R]):
-    """Reads a body in one go where it is as it should be; else field by field, which takes null
-    for absent and tells what is wrong."""
-
-    def __init__(self, struct: type[R]) -> None:
-        self._whole = msgspec.json.Decoder(struct)
-        self._fields = FieldReader(struct)
-
-    def read(self, body: bytes) -> R:
-        """Raises BodyError naming the field that is at fault."""
-        check_structure(body)
-        try:
-            body.decode()
-            return self._whole.decode(body)
-        except (UnicodeDecodeError, msgspec.DecodeError):
-            return self.read_fields(body)
-
-    def read_fields(self, body: bytes) -> R:
-        fields = split_fields(body)
-        for name in [name for name in fields if name in UNSUPPORTED]:
-            if not _asks_for_nothing(name, fields.pop(name)):
-                raise unsupported(name)
-        return self._fields.read(fields)
-
-
-def unsupported(param: str) -> BodyError:
-    return BodyError(f"The parameter '{param}' is not supported by this server yet.", param)
-
-
 def check_parameters(request: GenerationParameters, *, max_choices: int) -> None:
     """What no single field can tell. Raises BodyError."""
     if request.stream_options is not None:
@@ -146,11 +113,3 @@ def check_parameters(request: GenerationParameters, *, max_choices: int) -> None
             raise unsupported("stream_options.include_obfuscation")
     if request.n > max_choices:
         raise BodyError(f"Invalid 'n': this server allows at most {max_choices}.", "n")
-
-
-def _asks_for_nothing(name: str, raw: msgspec.Raw) -> bool:
-    try:
-        value: Any = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return False
-    return value is None or msgspec.json.encode(value).decode() in UNSUPPORTED[name]

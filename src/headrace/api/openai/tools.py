@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from headrace.api.body import BodyError, suggest
-
-MAX_TOOLS = 128
-
-FunctionName = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}\\Z")]
-NO_PARAMETERS: dict[str, Any] = {
-    "type": "object",
-    "properties": {},
-    "additionalProperties": False,
-}
-"""What a function takes that names no parameters."""
+from headrace.api.body import BodyError
+from headrace.api.calls import (
+    MAX_TOOLS,
+    NO_PARAMETERS,
+    Calls,
+    Declared,
+    FunctionName,
+    chosen,
+    index_by_name,
+)
 
 
 class Function(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -64,19 +62,6 @@ Tools = Annotated[list[Tool], Meta(max_length=MAX_TOOLS)]
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedToolsChoice
 
 
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """What calls an answer may have. tools: all that were declared, for the prompt. callable: the
-    indexes of those that may be called. must: the answer is calls and nothing else. several: more
-    than one at a time. named: the caller chose the one function itself."""
-
-    tools: Sequence[Tool]
-    callable: Sequence[int]
-    must: bool
-    several: bool
-    named: bool
-
-
 def asked_calls(
     tools: Sequence[Tool] | None, choice: ToolChoice | None, several: bool | None
 ) -> Calls | None:
@@ -93,52 +78,33 @@ def asked_calls(
                 "parallel_tool_calls",
             )
         return None
-    names = _names(tools)
+    functions = [_declared(tool, index) for index, tool in enumerate(tools)]
+    names = index_by_name(functions)
     everything = range(len(tools))
     parallel = several is not False
     match choice:
         case "none":
             return None
         case None | "auto" | "required":
-            return Calls(tools, everything, choice == "required", parallel, False)
+            return Calls(functions, everything, choice == "required", parallel)
         case NamedTool():
-            param = "tool_choice.function.name"
-            index = _index(choice.function.name, names, param)
-            return Calls(tools, [index], True, False, True)
+            index = chosen(choice.function.name, names, "tool_choice.function.name")
+            return Calls(functions, [index], True, False, named=True)
         case AllowedToolsChoice(allowed):
-            chosen = {
-                _index(
+            indexes = {
+                chosen(
                     tool.function.name,
                     names,
                     f"tool_choice.allowed_tools.tools[{place}].function.name",
                 )
                 for place, tool in enumerate(allowed.tools)
             }
-            return Calls(tools, sorted(chosen), allowed.mode == "required", parallel, False)
+            return Calls(functions, sorted(indexes), allowed.mode == "required", parallel)
 
 
-def _names(tools: Sequence[Tool]) -> dict[str, int]:
-    """Index by name."""
-    names: dict[str, int] = {}
-    for index, tool in enumerate(tools):
-        name, param = tool.function.name, f"tools[{index}].function"
-        if name in names:
-            raise BodyError(f"Invalid '{param}.name': '{name}' is declared twice.", f"{param}.name")
-        names[name] = index
-        kind = (tool.function.parameters or NO_PARAMETERS).get("type", "object")
-        if kind != "object":
-            raise BodyError(
-                f"Invalid '{param}.parameters.type': a function's parameters are an 'object'.",
-                f"{param}.parameters.type",
-            )
-    return names
-
-
-def _index(name: str, names: dict[str, int], param: str) -> int:
-    if name not in names:
-        raise BodyError(
-            f"Invalid '{param}': no function of that name is among the 'tools'."
-            + suggest(name, list(names)),
-            param,
-        )
-    return names[name]
+def _declared(tool: Tool, index: int) -> Declared:
+    function, param = tool.function, f"tools[{index}].function"
+    parameters = NO_PARAMETERS if function.parameters is None else function.parameters
+    return Declared(
+        function.name, function.description, parameters, f"{param}.parameters", f"{param}.name"
+    )

@@ -20,12 +20,13 @@ _STRING = re.compile(r'["\\]')
 @dataclass(slots=True)
 class CallDelta:
     """More of the call `index`. id and name: with the first only. arguments: a piece of the
-    JSON text."""
+    JSON text. at: how many characters of the content beside it stand before it."""
 
     index: int
     id: str | None = None
     name: str | None = None
     arguments: str = ""
+    at: int = 0
 
 
 @dataclass(slots=True)
@@ -37,18 +38,20 @@ class Parsed:
 
     def add(self, more: Parsed) -> None:
         """What came after this."""
+        before = len(self.content)
         self.content += more.content
         for call in more.calls:
-            if call.id is None:
-                self.piece(call.index, call.arguments)
+            if call.id is None and self.calls and self.calls[-1].index == call.index:
+                self.calls[-1].arguments += call.arguments
             else:
+                call.at += before
                 self.calls.append(call)
 
     def piece(self, index: int, arguments: str) -> None:
         if self.calls and self.calls[-1].index == index:
             self.calls[-1].arguments += arguments
         elif arguments:
-            self.calls.append(CallDelta(index, arguments=arguments))
+            self.calls.append(CallDelta(index, arguments=arguments, at=len(self.content)))
 
 
 class _Part(Enum):
@@ -225,7 +228,7 @@ class CallParser:
         return any(name.startswith(beginning) for name in self._names)
 
     def _open(self, parsed: Parsed, shape: Shape, name: str) -> None:
-        parsed.calls.append(CallDelta(self.calls, self._new_id(), name))
+        parsed.calls.append(CallDelta(self.calls, self._new_id(), name, at=len(parsed.content)))
         self.calls += 1
         self._shape = shape
         self._place = _Place.ARGUMENTS

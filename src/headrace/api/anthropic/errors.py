@@ -1,0 +1,44 @@
+"""Refusals and faults in Anthropic's shape. Their statuses are those of all APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headrace.api.openai.errors import ApiError
+
+_TYPES: Mapping[int, str] = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+INVALID, FAULT = "invalid_request_error", "api_error"
+"""Of the other statuses: what a caller can mend, and what is ours."""
+
+ErrorType = Annotated[str, Meta(extra_json_schema={"enum": [INVALID, *_TYPES.values(), FAULT]})]
+
+
+class MessagesErrorDetail(msgspec.Struct, frozen=True):
+    """message: names the field where one is at fault."""
+
+    type: ErrorType
+    message: str
+
+
+class MessagesError(msgspec.Struct, frozen=True, kw_only=True):
+    """The body of an answer, or the data of a stream's event `error`."""
+
+    type: Literal["error"] = "error"
+    error: MessagesErrorDetail
+    request_id: str
+
+
+def error_body(error: ApiError, request_id: str) -> bytes:
+    type = _TYPES.get(error.status, INVALID if error.status < 500 else FAULT)
+    detail = MessagesErrorDetail(type, error.detail.message)
+    return msgspec.json.encode(MessagesError(error=detail, request_id=request_id))

@@ -1,0 +1,106 @@
+"""The requests of `POST /v1/messages` and `POST /v1/messages/count_tokens`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from headrace.api.anthropic.blocks import CacheControl, SystemContent
+from headrace.api.anthropic.messages import Message, template_messages
+from headrace.api.anthropic.thinking import Thinking
+from headrace.api.anthropic.tools import Choice, CustomTools, asked_calls
+from headrace.api.body import BodyError
+from headrace.api.calls import Calls
+from headrace.api.openai.parameters import Count, GenerationParameters, Stop
+from headrace.api.openai.route import RouteLimits
+from headrace.api.reader import RequestReader, Unsupported
+
+MAX_STOPS = 16
+
+UNSUPPORTED: Unsupported = {
+    "container": (),
+    "context_management": (),
+    "diagnostics": (),
+    "inference_geo": (),
+    "mcp_servers": ("[]",),
+    "output_config": ("{}",),
+    "speed": ('"standard"',),
+    "user_profile_id": (),
+}
+"""Of Anthropic's."""
+
+
+class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """user_id: checked and not kept."""
+
+    user_id: Annotated[str, Meta(max_length=256)] | None = None
+
+
+class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a prompt is made of. cache_control: as on a block. route: beyond Anthropic, what the
+    model must be."""
+
+    model: str
+    messages: Annotated[list[Message], Meta(min_length=1)]
+    system: SystemContent | None = None
+    tools: CustomTools | None = None
+    tool_choice: Choice | None = None
+    thinking: Thinking | None = None
+    cache_control: CacheControl | None = None
+    route: RouteLimits | None = None
+
+    @property
+    def calls(self) -> Calls | None:
+        """Raises BodyError."""
+        return asked_calls(self.tools, self.tool_choice)
+
+    def conversation(self) -> list[dict[str, Any]]:
+        """The messages as a template reads them. Raises BodyError."""
+        return template_messages(self.system, self.messages)
+
+
+class MessagesRequest(CountRequest, frozen=True, kw_only=True):
+    """Ranges are Anthropic's."""
+
+    max_tokens: Count
+    stop_sequences: Annotated[list[Stop], Meta(max_length=MAX_STOPS)] = []
+    stream: bool = False
+    temperature: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    top_p: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    metadata: Metadata | None = None
+    service_tier: Literal["auto", "standard_only"] = "auto"
+
+    @property
+    def parameters(self) -> GenerationParameters:
+        """How tokens are drawn, and when it ends."""
+        return GenerationParameters(
+            model=self.model,
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            stop=self.stop_sequences,
+        )
+
+
+_messages = RequestReader(MessagesRequest, UNSUPPORTED)
+_count = RequestReader(CountRequest, UNSUPPORTED)
+
+
+def parse_messages_request(body: bytes) -> MessagesRequest:
+    """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
+    request = _messages.read(body)
+    budget = getattr(request.thinking, "budget_tokens", 0)
+    if budget >= request.max_tokens:
+        raise BodyError(
+            "Invalid 'thinking.budget_tokens': it must be less than 'max_tokens'.",
+            "thinking.budget_tokens",
+        )
+    return request
+
+
+def parse_count_request(body: bytes) -> CountRequest:
+    """Raises BodyError, as `parse_messages_request`."""
+    return _count.read(body)

@@ -680,6 +680,50 @@ async def test_ky_03_the_key_comes_before_everything(
     assert preflight.headers["access-control-allow-origin"] == "*"
 
 
+async def test_ky_03_anthropics_header_has_a_key_too(world: World) -> None:
+    world.http.headers.pop("authorization")
+    assert (await world.message()).status_code == 401
+    for key, status in (("hr-no_such", 401), (KEY, 200)):
+        world.http.headers["x-api-key"] = key
+        response = await world.message(max_tokens=1)
+        assert response.status_code == status
+        assert response.json()["type"] == ("message" if status == 200 else "error")
+
+
+# Anthropic's dialect
+
+
+@BOTH
+async def test_an_02_rows_of_the_table(world: World, stream: bool) -> None:
+    world.say("one END two")
+    rows: list[tuple[dict[str, Any], int]] = [
+        ({"max_tokens": None}, 400),
+        ({"messages": [{"role": "system", "content": "x"}, *HI]}, 200),  # merged
+        ({"system": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, 200),
+    ]
+    for fields, status in rows:
+        response = await world.message(stream=stream, **fields)
+        assert response.status_code == status, response.text
+        if status == 400:
+            error = response.json()
+            assert error["type"] == "error"
+            assert set(error["error"]) == {"type", "message"}
+    response = await world.message(stream=stream, stop_sequences=["END"])
+    ended = '"stop_reason":"stop_sequence","stop_sequence":"END"'
+    assert ended in response.text
+
+
+async def test_an_02_a_count_is_what_the_call_has(world: World) -> None:
+    tool = {"name": "f", "input_schema": {"type": "object", "properties": {}}}
+    asked: list[dict[str, Any]] = [{}, {"system": "Be brief."}, {"tools": [tool], "system": "x"}]
+    for fields in asked:
+        body = {"model": MODEL, "messages": HI, **fields}
+        counted = await world.http.post("/v1/messages/count_tokens", json=body)
+        usage = (await world.message(**fields, max_tokens=1)).json()["usage"]
+        assert usage["cache_read_input_tokens"] == 0
+        assert counted.json() == {"input_tokens": usage["input_tokens"]}
+
+
 @ENDPOINTS
 async def test_us_01_usage_comes_last_and_is_null_before(world: World, endpoint: str) -> None:
     ask = world.chat if endpoint == "chat" else world.complete

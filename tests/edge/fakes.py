@@ -497,6 +497,11 @@ class World:
         body = {"model": MODEL, "prompt": "one two", **fields}
         return await self.http.post("/v1/completions", json=body)
 
+    async def message(self, **fields: Any) -> httpx.Response:
+        messages = [{"role": "user", "content": "Say ok."}]
+        body = {"model": MODEL, "max_tokens": 100, "messages": messages, **fields}
+        return await self.http.post("/v1/messages", json=body)
+
     async def idle(self) -> None:
         """Wait until nothing is queued, runs or holds a block, and every charge is closed."""
 

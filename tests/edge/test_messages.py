@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headrace.api.anthropic.version import VERSIONS
 from headrace.edge.wire import ANTHROPIC
 from headrace.text.reasoning import Thinking
 from tests.api.anthropic.test_answers import parsed, put_together
@@ -196,9 +197,10 @@ async def test_who_asks_is_told_by_either_header(world: World) -> None:
     refused(await world.message(), 403, "permission_error")
 
 
-async def test_the_version_is_the_one_there_is(world: World) -> None:
-    world.http.headers["anthropic-version"] = "2023-06-01"
-    assert (await world.message()).status_code == 200
+async def test_the_version_is_one_of_those_there_are(world: World) -> None:
+    for version in VERSIONS:
+        world.http.headers["anthropic-version"] = version
+        assert (await world.message()).status_code == 200
     world.http.headers["anthropic-version"] = "2023-01-01"
     message = refused(await world.message(), 400, "invalid_request_error")
     assert "anthropic-version" in message

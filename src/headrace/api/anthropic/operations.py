@@ -10,7 +10,7 @@ from headrace.api.anthropic import rate_limits
 from headrace.api.anthropic.errors import MessagesError
 from headrace.api.anthropic.message import Event, MessageBody, TokenCount
 from headrace.api.anthropic.request import UNSUPPORTED, CountRequest, MessagesRequest
-from headrace.api.anthropic.version import HEADER, VERSION
+from headrace.api.anthropic.version import HEADER, VERSIONS
 from headrace.api.openai.operations import DEADLINE, REFUSALS
 from headrace.api.openapi import Answer, Body, Header, Operation
 
@@ -65,7 +65,7 @@ OPERATIONS = (
         id="createMessage",
         method="POST",
         path="/v1/messages",
-        about=f"Answer messages; `{HEADER}`, where it is sent, is {VERSION}",
+        about=f"Answer messages; `{HEADER}`, where it is sent, is {' or '.join(VERSIONS)}",
         request_headers=DEADLINE,
         body=Body(struct=MessagesRequest, extra=_EXTRA),
         answers={

@@ -5,11 +5,13 @@ from __future__ import annotations
 from headrace.api.openai.errors import invalid_request
 
 HEADER = "anthropic-version"
-VERSION = "2023-06-01"
+VERSIONS = ("2023-06-01", "2026-10-21")
+"""As far as this server goes, the second is the first without parameters of the draw."""
 
 
 def check_version(asked: str | None) -> None:
-    """Absent is as good as the one there is. Raises ApiError for any other, whose streams and
-    answers differ."""
-    if asked not in (None, VERSION):
-        raise invalid_request(f"Invalid header '{HEADER}': this server speaks {VERSION}.", HEADER)
+    """Absent is as good as any that there is. Raises ApiError for others: streams and answers of
+    the oldest differ, and nobody knows what the next will mean."""
+    if asked is not None and asked not in VERSIONS:
+        known = " and ".join(VERSIONS)
+        raise invalid_request(f"Invalid header '{HEADER}': this server knows {known}.", HEADER)

@@ -3,8 +3,9 @@ costs nothing, on one core; the client and that engine have the other.
 
     python bench/edge.py
 
-Headrace runs whole: keys, quotas, charges in its database, metrics, its real tokenizer and
-template, its engine's process (`fake_engine.py`). LiteLLM stands before `fake_upstream.py` with a
+Headrace runs whole: keys, quotas (its tenant has limits of every kind, which it does not reach),
+prices, charges in its database, metrics, its real tokenizer and template, its engine's process
+(`fake_engine.py`). LiteLLM stands before `fake_upstream.py` with a
 master key, without a database.
 
 Requests one after another tell the latency that is added, to that of the upstream with nothing
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -34,6 +36,15 @@ from engines.engine import KEY, PEERS, free_port
 from run import model_path
 
 SERVER_CORE, CLIENT_CORE = 0, 1
+PLENTY = 2**40
+LIMITS = {
+    "requests_per_minute": PLENTY,
+    "input_tokens_per_minute": PLENTY,
+    "output_tokens_per_minute": PLENTY,
+    "concurrent_requests": PLENTY,
+    "budget": "1000000.00",
+}
+PRICE = {"input": "0.10", "output": "0.40"}
 BENCH = Path(__file__).parent
 
 
@@ -188,7 +199,10 @@ def headrace(gguf: Path, pace: float) -> Iterator[tuple[int, str]]:
             await_answer(f"http://127.0.0.1:{port}/readyz")
             for child in psutil.Process(serving.pid).children():  # the engine: the client's side
                 os.sched_setaffinity(child.pid, {CLIENT_CORE})
-            yield port, _served(port)
+            model = _served(port)
+            _ask(port, "PATCH", "/admin/v1/tenants/default", {"limits": LIMITS})
+            _ask(port, "POST", "/admin/v1/prices", {"model": model, **PRICE})
+            yield port, model
 
 
 @contextmanager
@@ -227,12 +241,20 @@ def litellm() -> Iterator[tuple[int, str]]:
 
 
 def _served(port: int) -> str:
+    name: str = _ask(port, "GET", "/v1/models")["data"][0]["id"]
+    return name
+
+
+def _ask(port: int, method: str, path: str, body: object = None) -> dict[str, Any]:
     request = urllib.request.Request(
-        f"http://127.0.0.1:{port}/v1/models", headers={"authorization": f"Bearer {KEY}"}
+        f"http://127.0.0.1:{port}{path}",
+        None if body is None else msgspec.json.encode(body),
+        {"authorization": f"Bearer {KEY}", "content-type": "application/json"},
+        method=method,
     )
     with urllib.request.urlopen(request) as answer:
-        name: str = msgspec.json.decode(answer.read())["data"][0]["id"]
-    return name
+        found: dict[str, Any] = msgspec.json.decode(answer.read())
+    return found
 
 
 def row(name: str, tally: Tally) -> None:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.quotas.limit import Draw
+from headrace.quotas.limit import Draw, Level
 from headrace.quotas.memory import FORGET_AFTER, MemoryStore
 from headrace.quotas.store import Settlement
 
@@ -82,7 +82,7 @@ async def test_a_budget_nobody_drew_from_for_an_hour_is_asked_for_again() -> Non
     clock.moment += FORGET_AFTER
     await store.reserve("a", "1", [Draw(budget, 1)])
     clock.moment += 2 * FORGET_AFTER  # while it is on its way it stays
-    assert (await store.look("a", [budget])).standings[0].level == (4, 1)
+    assert (await store.look("a", [budget])).standings[0].level == Level(4, 1)
     await store.settle("a", "1", [Settlement(budget, 1, 1)])
     clock.moment += FORGET_AFTER + 1
     assert (await store.look("a", [budget])).status == "unseeded"

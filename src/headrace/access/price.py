@@ -58,10 +58,9 @@ class Price:
         """The most that a request of so many tokens, or fewer, may cost."""
         kinds = [self.rates, self.long_rates] if self.is_long(prompt) else [self.rates]
         return max(
-            rates.cost(prompt=prompt, cached=cached, completion=completion)
+            prompt * max(rates.input, rates.cached_input) + completion * rates.output
             for rates in kinds
             if rates is not None
-            for cached in (0, prompt)
         )
 
     def is_long(self, prompt: int) -> bool:

@@ -170,7 +170,7 @@ class Dispatcher:
             self._advancing = None
         self._note_outage()
         self._resize()
-        while self._move():
+        while self._waiting and self._move():
             pass
         self._set_alarm()
         if not self._supervisor.live:

@@ -76,15 +76,12 @@ class ClassQueue:
         self.account = Account(policy.share)
         self.inflow = {False: Inflow(), True: Inflow()}
         self.served_at = 0.0
+        self.waiting = 0
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.parties: dict[UUID, Party] = {}
         self._time = VirtualTime()
         self._outputs = FIRST_GUESS
         self._sweep_at = KEPT
-
-    @property
-    def waiting(self) -> int:
-        return sum(self.waiting_in.values())
 
     def party(self, tenant: UUID, weight: int) -> Party:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
@@ -95,7 +92,7 @@ class ClassQueue:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
         party.account.reweigh(entry.weight)
         party.line(entry).add(entry)
-        self.waiting_in[entry.long] += 1
+        self._count(entry, 1)
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].note(entry.cost, entry.arrived)
 
@@ -105,7 +102,7 @@ class ClassQueue:
         if party is None or entry not in party.line(entry):
             return False
         party.line(entry).remove(entry)
-        self.waiting_in[entry.long] -= 1
+        self._count(entry, -1)
         self._forget(party)
         return True
 
@@ -134,6 +131,10 @@ class ClassQueue:
         heads = [line.head(now, self.policy.age) for line in party.lines]
         heads = [head for head in heads if not head.long or lane(head, not young(head))]
         return min(heads, key=lambda e: (young(e), e.deadline, e.arrived), default=None)
+
+    def _count(self, entry: Entry, change: int) -> None:
+        self.waiting += change
+        self.waiting_in[entry.long] += change
 
     def overdue(self, now: float) -> bool:
         """Whether one has waited for `age` while nobody of the class was served."""
@@ -176,7 +177,7 @@ class ClassQueue:
         party = self.parties[entry.tenant]
         party.running += 1
         party.line(entry).remove(entry)
-        self.waiting_in[entry.long] -= 1
+        self._count(entry, -1)
         self.served_at = now
 
     def end(self, entry: Entry, answered: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -26,6 +25,7 @@ from headrace.edge.service_class import served_class
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
+from headrace.edge.watch import Watch
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
 from headrace.store.errors import DatabaseUnavailable
@@ -95,7 +95,7 @@ class GenerationEndpoint(Endpoint[R]):
     async def _answer(
         self, plan: Plan, job: Job, charge: Charge, receive: Receive, send: Send
     ) -> None:
-        watching = asyncio.create_task(_cancel_when_gone(receive, job))
+        watch = Watch(receive, job.cancel)
         try:
             if plan.stream:
                 beat = charge.exchange.wire.beat
@@ -104,10 +104,10 @@ class GenerationEndpoint(Endpoint[R]):
                 return
             sink = WholeSink(plan)
             await _run(job, sink, charge)
-            if not watching.done():
+            if not watch.gone:
                 await send_json(send, plan.answer.whole(sink.choices(), charge.usage()))
         finally:
-            watching.cancel()
+            watch.end()
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
@@ -132,13 +132,6 @@ async def _run(job: Job, sink: Sink, charge: Charge) -> None:
         await job.run(sink)
     finally:
         await charge.close()
-
-
-async def _cancel_when_gone(receive: Receive, job: Job) -> None:
-    """Ends when the client has left, and stops its work."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    job.cancel()
 
 
 def _demand(plan: Plan, terms: Terms, price: Price | None) -> Demand:

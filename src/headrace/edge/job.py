@@ -39,9 +39,10 @@ class Sink(Protocol):
 class Choice:
     """One generation and what is known of it so far. completion_tokens: seen so far, and
     exact once `finish` is there; reasoning_tokens: only then. first_token, ended: when the first
-    token and the finish were seen, by `time.perf_counter`."""
+    token and the finish were seen, by `time.perf_counter`. waiting: who waits for its place."""
 
     request: GenerationRequest
+    waiting: asyncio.Task[object] | None = None
     running: Running | None = None
     finish: Finish | None = None
     completion_tokens: int = 0
@@ -78,17 +79,18 @@ class Job:
         self.choices = [Choice(request) for request in requests]
         self._places = places
         self._terms = terms
+        self._given_up = False
         self.fault: Exception | None = None  # the first one
-        self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self, sink: Sink) -> None:
         """Until the last generation has ended. Raises the first fault: what `place` or the
         sink raised, EngineFault or EngineRefusal."""
-        self._tasks = [
-            asyncio.create_task(self._follow(index, sink)) for index in range(len(self.choices))
-        ]
+        first, *others = (self._follow(index, sink) for index in range(len(self.choices)))
         try:
-            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if others:
+                await asyncio.gather(first, *others)
+            else:
+                await first  # in the request's own task, as nearly all are
         finally:
             self.cancel()
         if self.fault is not None:
@@ -96,27 +98,43 @@ class Job:
 
     def cancel(self) -> None:
         """Stop what runs and give up what waits. Safe to call again, and after the end."""
-        for choice, task in zip(self.choices, self._tasks, strict=True):
-            if choice.finish is not None:
-                continue
-            if choice.running is None:
-                task.cancel()
-            else:
+        self._given_up = True
+        for choice in self.choices:
+            if choice.waiting is not None:
+                choice.waiting.cancel()
+            elif choice.running is not None and choice.finish is None:
                 choice.running.cancel()
 
     async def _follow(self, index: int, sink: Sink) -> None:
+        choice = self.choices[index]
         try:
-            await self._generate(self.choices[index], index, sink)
+            choice.running = await self._place(choice)
+            if choice.running is not None:
+                await self._generate(choice, choice.running, index, sink)
         except Exception as fault:
             self.fault = self.fault or fault
             self.cancel()
 
-    async def _generate(self, choice: Choice, index: int, sink: Sink) -> None:
-        choice.running = await self._places.place(choice.request, self._terms)
+    async def _place(self, choice: Choice) -> Running | None:
+        """None if the work was given up before it had its place."""
+        if self._given_up:
+            return None
+        task = choice.waiting = asyncio.current_task()
+        try:
+            return await self._places.place(choice.request, self._terms)
+        except asyncio.CancelledError:
+            # Whoever else cancels the task has to be obeyed.
+            if not self._given_up or task is None or task.uncancel():
+                raise
+            return None
+        finally:
+            choice.waiting = None
+
+    async def _generate(self, choice: Choice, running: Running, index: int, sink: Sink) -> None:
         await sink.placed()
-        async for output in choice.running:
+        async for output in running:
             choice.note(output)
-            await sink.deliver(index, output, more=choice.running.pending)
+            await sink.deliver(index, output, more=running.pending)
         finish = choice.finish
         if finish is not None and finish.reason == "error":
             raise EngineFault(finish.error or "no reason was given")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from headrace.access.tenant import SERVICE_CLASSES, ServiceClass
 from headrace.api.openai.service_tier import AnsweredTier
@@ -24,6 +25,7 @@ _ANSWERED: Mapping[ServiceClass, AnsweredTier] = {
 }
 
 
+@lru_cache(maxsize=64)
 def served_class(asked: str, best: ServiceClass) -> ServiceClass:
     """The tenant's own, or the lower one that was asked for. Asking for more gets no more, as it
     does at OpenAI's; the answer tells."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["rate", "slots", "budget"]
 Subject = Literal["tenant", "key"]
@@ -34,14 +36,14 @@ class Limit:
     ends: int = 0
 
 
-class Draw(NamedTuple):
+class Draw(Struct, frozen=True):
     """So much of a limit, all or nothing with the draws beside it. Of 0 it only looks."""
 
     limit: Limit
     amount: int
 
 
-class Level(NamedTuple):
+class Level(Struct, frozen=True):
     """What is used of a limit. used: in a bucket, MINUTE for each; of a budget, spent and held.
     held: the part of it that comes back."""
 
@@ -49,7 +51,7 @@ class Level(NamedTuple):
     held: int
 
 
-class Standing(NamedTuple):
+class Standing(Struct, frozen=True):
     """A limit and its level, `amount` of which this request drew or wanted to draw."""
 
     limit: Limit
@@ -59,13 +61,13 @@ class Standing(NamedTuple):
     @property
     def fits(self) -> bool:
         """Whether the amount could be drawn as things stand."""
-        limit, amount, level = self
+        limit, amount = self.limit, self.amount
         unit = MINUTE if limit.kind == "rate" else 1
-        return amount == 0 or level.used + amount * unit <= limit.size * unit
+        return amount == 0 or self.level.used + amount * unit <= limit.size * unit
 
     def drawn(self) -> Standing:
         """As it stands when the amount has been drawn."""
-        limit, amount, (used, held) = self
+        limit, amount, used, held = self.limit, self.amount, self.level.used, self.level.held
         if limit.kind == "rate":
             return Standing(limit, amount, Level(used + amount * MINUTE, held))
         return Standing(limit, amount, Level(used + amount, held + amount))
@@ -73,9 +75,9 @@ class Standing(NamedTuple):
     @property
     def remaining(self) -> int:
         """Whole ones that are left."""
-        limit, _, level = self
+        limit = self.limit
         unit = MINUTE if limit.kind == "rate" else 1
-        return max(0, limit.size * unit - level.used) // unit
+        return max(0, limit.size * unit - self.level.used) // unit
 
     @property
     def used(self) -> int:

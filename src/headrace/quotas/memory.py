@@ -58,20 +58,21 @@ class MemoryStore:
             if outcome.status == "unseeded" and not forced:
                 return outcome
             if not forced and not all(standing.fits for standing in outcome.standings):
-                return outcome._replace(status="refused")
+                return Outcome("refused", outcome.standings)
             self._held[id] = None
             self._sweep(now)
             for draw in draws:
                 self._draw(account, draw, now)
-            outcome = outcome._replace(standings=[each.drawn() for each in outcome.standings])
-        return outcome._replace(status="granted")
+            return Outcome("granted", [each.drawn() for each in outcome.standings])
+        return Outcome("granted", outcome.standings)
 
     async def settle(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:
         if id not in self._held:
             return
         del self._held[id]
         now = self.now()
-        for limit, drawn, used in settlements:
+        for settlement in settlements:
+            limit, drawn, used = settlement.limit, settlement.drawn, settlement.used
             key = (account, limit.counter)
             if limit.kind == "rate":
                 bucket = self._bucket(key, limit.rate, now)
@@ -123,7 +124,7 @@ class MemoryStore:
         return None if purse.spent is None else Level(purse.spent + purse.held, purse.held)
 
     def _draw(self, account: str, draw: Draw, now: int) -> None:
-        limit, amount = draw
+        limit, amount = draw.limit, draw.amount
         key = (account, limit.counter)
         if not amount:
             return

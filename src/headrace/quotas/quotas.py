@@ -103,7 +103,7 @@ class Quotas:
         if not counted:
             return
         outcome = await self._store.look(principal.tenant.id.hex, counted)
-        standings = [standing._replace(amount=1) for standing in outcome.standings]
+        standings = [Standing(looked.limit, 1, looked.level) for looked in outcome.standings]
         if not all(standing.fits for standing in standings):
             raise self._refused(standings)
 

@@ -65,7 +65,7 @@ def _budget_spent(standing: Standing, standings: Sequence[Standing], moment: flo
 
 def _is_spent(standing: Standing) -> bool:
     """Whether it would not fit even if all that is held came back."""
-    limit, amount, level = standing
+    limit, amount, level = standing.limit, standing.amount, standing.level
     return limit.kind == "budget" and level.used - level.held + amount > limit.size
 
 

@@ -109,7 +109,7 @@ class SharedStore:
                     self._shared.reserve(account, id, draws, forced=forced)
                 )
             except (StoreUnavailable, asyncio.CancelledError) as error:
-                nothing = [Settlement(limit, amount, 0) for limit, amount in draws]
+                nothing = [Settlement(draw.limit, draw.amount, 0) for draw in draws]
                 self._remember(End(account, id, nothing, "void", _now()))
                 if isinstance(error, asyncio.CancelledError):
                     raise
@@ -164,14 +164,15 @@ class SharedStore:
     async def _settle_own(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:
         if self._tally.alone:
             settlements = [
-                s._replace(limit=self._share(account, Draw(s.limit, 0)).limit) for s in settlements
+                Settlement(self._share(account, Draw(s.limit, 0)).limit, s.drawn, s.used)
+                for s in settlements
             ]
         await self._own.settle(account, id, settlements)
 
     def _share(self, account: str, draw: Draw) -> Draw:
         """A bucket whose share is less than the request alone needs lets it pass when it is full,
         and then is in debt; of budgets there is never more than there is."""
-        limit, amount = draw
+        limit, amount = draw.limit, draw.amount
         edges = self._tally.edges
         if limit.kind == "budget":
             spent = self._spent.get((account, limit.counter), 0)
@@ -280,7 +281,7 @@ class SharedStore:
             live.shared = True
             if id not in self._live:
                 # It ended meanwhile, which the counters may have heard before they heard of it.
-                nothing = [Settlement(limit, amount, 0) for limit, amount in live.draws]
+                nothing = [Settlement(draw.limit, draw.amount, 0) for draw in live.draws]
                 self._remember(End(account, id, nothing, "again", _now()))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from headrace.quotas.limit import Draw, Level, Limit, Standing
 
 
-class Settlement(NamedTuple):
+class Settlement(Struct, frozen=True):
     """What was drawn of a limit, and what of it was used in the end: none of slots, and of a bucket
     or budget whatever it was, more than was drawn included."""
 
@@ -17,7 +19,7 @@ class Settlement(NamedTuple):
     used: int
 
 
-class Outcome(NamedTuple):
+class Outcome(Struct, frozen=True):
     """standings: of every draw's limit, after it if it was granted. unseeded: budgets of which it
     is not known what was spent, so that nothing was drawn and nothing is said."""
 
@@ -30,11 +32,15 @@ def outcome_of(
     draws: Sequence[Draw], levels: Sequence[Level | None], status: Literal["granted", "refused"]
 ) -> Outcome:
     """A budget's level is None if it is unknown."""
-    pairs = list(zip(draws, levels, strict=True))
-    unseeded = [draw.limit for draw, level in pairs if level is None]
-    if unseeded:
-        return Outcome("unseeded", unseeded=unseeded)
-    return Outcome(status, [Standing(*draw, level) for draw, level in pairs if level is not None])
+    standings = [
+        Standing(draw.limit, draw.amount, level)
+        for draw, level in zip(draws, levels, strict=True)
+        if level is not None
+    ]
+    if len(standings) == len(draws):
+        return Outcome(status, standings)
+    pairs = zip(draws, levels, strict=True)
+    return Outcome("unseeded", unseeded=[draw.limit for draw, level in pairs if level is None])
 
 
 class Store(Protocol):

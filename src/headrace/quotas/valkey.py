@@ -47,8 +47,9 @@ class ValkeyStore:
         self, account: str, id: str, draws: Sequence[Draw], *, forced: bool = False
     ) -> Outcome:
         arguments: list[str | int] = [self._edge, self._lease, id, "forced" if forced else ""]
-        for limit, amount in draws:
-            arguments += (limit.kind, limit.counter, amount, limit.size, limit.rate)
+        for draw in draws:
+            limit = draw.limit
+            arguments += (limit.kind, limit.counter, draw.amount, limit.size, limit.rate)
         status, *numbers = await self._run("reserve", account, *arguments)
         if status == b"void":
             raise StoreUnavailable("it was given up while it was on its way")
@@ -70,8 +71,9 @@ class ValkeyStore:
         unix milliseconds."""
         ended = time.time_ns() // 1_000_000 if moment is None else moment
         arguments: list[str | int] = [self._edge, id, manner, ended]
-        for limit, drawn, used in settlements:
-            arguments += (limit.kind, limit.counter, limit.rate, drawn, used)
+        for each in settlements:
+            limit = each.limit
+            arguments += (limit.kind, limit.counter, limit.rate, each.drawn, each.used)
         await self._run("settle", account, *arguments)
 
     async def seed(self, account: str, counter: str, spent: int) -> None:

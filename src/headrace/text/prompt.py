@@ -182,7 +182,7 @@ class PromptBuilder:
         """The same JSON value with every text in it broken up."""
         if isinstance(value, str):
             return self._broken_ends(self._broken_inside(value))
-        if isinstance(value, Mapping):
+        if isinstance(value, dict | Mapping):  # a dict is told sooner
             return {self._broken_inside(key): self._field(key, value[key]) for key in value}
         if isinstance(value, list | tuple):
             return [self._broken(item) for item in value]

@@ -8,11 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OVERLOAD_IS_NO_FAULT = """
+SETTINGS = """
 [checks]
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", 529]
+
+[[operations]]
+include-path = "/v1/messages/count_tokens"
+phases.coverage.enabled = false
 """
-"""A deadline of a millisecond is refused so."""
+"""A deadline of a millisecond is refused so. The body of a count is that of messages, less a few
+fields, and its cases would be the same ones."""
 
 CHECKS = (
     "not_a_server_error",
@@ -37,7 +42,7 @@ async def hold_to(
 
     folder: for schemathesis's files. more: options of its command.
     """
-    (folder / "schemathesis.toml").write_text(OVERLOAD_IS_NO_FAULT)
+    (folder / "schemathesis.toml").write_text(SETTINGS)
     path = folder / "openapi.json"
     path.write_text(json.dumps(document))
     process = await asyncio.create_subprocess_exec(

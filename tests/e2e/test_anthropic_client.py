@@ -107,6 +107,12 @@ def test_a_tool_is_used_and_its_result_understood(coder: Service) -> None:
     assert "17" in text_of(ask(coder, messages=said, **again))
 
 
+def test_its_models_are_those_that_are_served(service: Service) -> None:
+    models = client_of(service).models
+    assert service.model in [model.id for model in models.list()]
+    assert models.retrieve(service.model).created_at.year > 2000
+
+
 def test_errors_are_its_exception_classes(service: Service) -> None:
     with pytest.raises(anthropic.BadRequestError) as bad:
         ask(service, extra_body={"temperature": 9})

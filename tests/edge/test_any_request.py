@@ -9,10 +9,13 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.api.anthropic.request import MessagesRequest
 from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.completions import CompletionRequest
 from headrace.api.openai.parameters import UNSUPPORTED
+from tests.api.anthropic.test_answers import parsed
 from tests.edge.fakes import MODEL, VOCAB, World, error_of
+from tests.edge.test_messages import refused
 
 NAMES = sorted(
     {*ChatRequest.__struct_fields__, *CompletionRequest.__struct_fields__, *UNSUPPORTED}
@@ -41,9 +44,14 @@ message = st.fixed_dictionaries(
 async def ask(path: str, body: dict[str, Any]) -> None:
     async with World() as world:
         response = await world.http.post(path, content=msgspec.json.encode(body))
-        if response.status_code != 200:
+        if response.status_code != 200 and path == "/v1/messages":
+            assert refused(response, response.status_code, "invalid_request_error")
+        elif response.status_code != 200:
             assert error_of(response, response.status_code)["message"]
             assert response.status_code in (400, 404, 529)
+        elif path == "/v1/messages":
+            told = parsed(response.content)[-2] if body.get("stream") else response.json()
+            assert told["usage"]["output_tokens"] >= 1
         elif body.get("stream"):
             assert response.text.endswith("data: [DONE]\n\n")
         else:
@@ -59,6 +67,32 @@ fuzzing = settings(max_examples=60, deadline=None, suppress_health_check=list(He
 def test_any_chat(messages: list[Any], fields: dict[str, Any]) -> None:
     body = {"max_tokens": 3, **fields, "model": MODEL, "messages": messages}
     asyncio.run(ask("/v1/chat/completions", body))
+
+
+blocks = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "thinking", "tool_use", "tool_result", "image"])},
+    optional={
+        "text": scalars,
+        "thinking": scalars,
+        "id": st.sampled_from(["a", "b", ""]),
+        "tool_use_id": st.sampled_from(["a", "b", 7]),
+        "name": st.sampled_from(["f", "", None]),
+        "input": st.sampled_from([{}, {"n": 1}, [], "{}"]),
+        "content": contents,
+    },
+)
+turns = st.lists(
+    st.fixed_dictionaries({"role": roles, "content": contents | st.lists(blocks, max_size=3)}),
+    max_size=4,
+)
+MESSAGE_NAMES = sorted({*MessagesRequest.__struct_fields__} - {"model", "messages", "max_tokens"})
+
+
+@fuzzing
+@given(turns, st.dictionaries(st.sampled_from(MESSAGE_NAMES), values, max_size=2))
+def test_any_messages(messages: list[Any], fields: dict[str, Any]) -> None:
+    body = {"max_tokens": 3, **fields, "model": MODEL, "messages": messages}
+    asyncio.run(ask("/v1/messages", body))
 
 
 @fuzzing

@@ -14,7 +14,7 @@ from headrace.api.anthropic.version import VERSIONS
 from headrace.edge.wire import ANTHROPIC
 from headrace.text.reasoning import Thinking
 from tests.api.anthropic.test_answers import parsed, put_together
-from tests.edge.fakes import AUTH, KEY, MODEL, World, until
+from tests.edge.fakes import AUTH, CONTEXT, KEY, MODEL, World, until
 
 BOTH = pytest.mark.parametrize("stream", [False, True])
 HI: Any = [{"role": "user", "content": "Say ok."}]
@@ -208,6 +208,23 @@ async def test_the_version_is_one_of_those_there_are(world: World) -> None:
     assert "anthropic-version" in refused(count, 400, "invalid_request_error")
 
 
+async def test_models_are_listed_as_anthropics_for_those_who_say_its_version(world: World) -> None:
+    world.http.headers["anthropic-version"] = VERSIONS[-1]
+    info = {
+        "type": "model",
+        "id": MODEL,
+        "display_name": MODEL,
+        "created_at": "1970-01-01T00:00:01Z",
+        "max_input_tokens": CONTEXT,
+        "lifecycle": "active",
+    }
+    page = {"data": [info], "has_more": False, "first_id": MODEL, "last_id": MODEL}
+    assert (await world.http.get("/v1/models")).json() == page
+    assert (await world.http.get(f"/v1/models/{MODEL}")).json() == info
+    world.http.headers["anthropic-version"] = "1"
+    assert (await world.http.get("/v1/models")).status_code == 400
+
+
 async def test_refusals_are_in_its_shape(world: World) -> None:
     refused(await world.message(model="x"), 404, "not_found_error")
     assert "nope" in refused(await world.message(nope=1), 400, "invalid_request_error")
@@ -313,3 +330,47 @@ async def test_who_leaves_stops_the_work(world: World) -> None:
             await anext(response.aiter_raw())
         await until(lambda: len(world.books.closed) == 1)
     assert world.books.last()["ending"] == "cancelled"
+
+
+@BOTH
+async def test_an_answer_may_have_a_form(world: World, stream: bool) -> None:
+    number = {"type": "object", "properties": {"k": {"type": "integer"}}, "required": ["k"]}
+    world.say('{"k":12}')
+    config = {"format": {"type": "json_schema", "schema": number}}
+    blocks, stopped, _ = await ask(world, stream, output_config=config, temperature=0)
+    assert (blocks, stopped) == ([text('{"k":12}')], ("end_turn", None))
+    config["format"]["schema"] = {"type": "strin"}
+    response = await world.message(output_config=config)
+    told = refused(response, 400, "invalid_request_error")
+    assert "output_config.format.schema.type" in told
+
+
+async def test_how_much_to_think_is_told_to_templates_that_ask(world: World) -> None:
+    world.also(name="thinker", reasoning=True)
+    world.text.thoughts = Thinking("<think>", "</think>")
+
+    async def prompt(**fields: Any) -> str:
+        await ask(world, False, model="thinker", max_tokens=10, **fields)
+        tokens = world.supervisor.model.prompts[-1]
+        return bytes(token for token in tokens if token < 256).decode().split("<user>")[0]
+
+    assert await prompt() == ""
+    assert await prompt(thinking={"type": "disabled"}) == "<quiet>"
+    assert await prompt(thinking={"type": "adaptive"}) == ""
+    assert await prompt(thinking={"type": "enabled", "budget_tokens": 7}) == "<budget 7>"
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"thinking": {"type": "adaptive"}}, "thinking"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 7}}, "thinking"),
+        ({"output_config": {"effort": "high"}}, "output_config.effort"),
+    ],
+)
+async def test_a_model_that_does_not_think_is_not_asked_to(
+    world: World, fields: dict[str, Any], param: str
+) -> None:
+    message = refused(await world.message(**fields), 400, "invalid_request_error")
+    assert f"'{param}'" in message
+    assert (await world.message(thinking={"type": "disabled"})).status_code == 200

@@ -66,6 +66,17 @@ async def test_a_head_without_end_is_431(server: Server, head: bytes) -> None:
         assert (await http.get(f"{url(server)}/healthz")).status_code == 200
 
 
+async def test_a_head_without_end_is_refused_in_the_shape_of_its_api(server: Server) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)  # type: ignore[attr-defined]
+    writer.write(b"POST /v1/messages HTTP/1.1\r\nx: " + b"y" * 100_000)
+    head, body = (await reader.readuntil(b'"}')).split(b"\r\n\r\n")
+    told = json.loads(body + await reader.read())
+    assert head.startswith(b"HTTP/1.1 431 ")
+    assert told["error"]["type"] == "invalid_request_error"
+    assert f"request-id: {told['request_id']}".encode() in head
+    writer.close()
+
+
 async def test_many_requests_on_one_connection_each_have_their_own_head(server: Server) -> None:
     async with httpx.AsyncClient() as http:
         for _ in range(20):

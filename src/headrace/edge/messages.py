@@ -16,7 +16,7 @@ from headrace.api.anthropic.request import (
     parse_count_request,
     parse_messages_request,
 )
-from headrace.api.anthropic.thinking import ThinkingEnabled
+from headrace.api.anthropic.thinking import ThinkingAdaptive, ThinkingEnabled
 from headrace.api.anthropic.version import HEADER, check_version
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import wishes_of
@@ -97,7 +97,7 @@ def _needs(request: CountRequest, tokens: int = 0) -> Needs:
     """Raises BodyError."""
     return Needs(
         tools=request.calls is not None,
-        reasoning=isinstance(request.thinking, ThinkingEnabled),
+        reasoning=isinstance(request.thinking, ThinkingEnabled | ThinkingAdaptive),
         tokens=tokens,
         wishes=wishes_of(request.route),
     )

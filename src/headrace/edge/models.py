@@ -6,6 +6,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headrace.access.principal import Principal
+from headrace.api.anthropic.models import ModelInfo, model_info, model_page
+from headrace.api.anthropic.version import HEADER, check_version
 from headrace.api.openai.models import ModelCard, ModelList
 from headrace.edge.authentication import authenticate
 from headrace.edge.exchange import exchange_of
@@ -25,13 +27,17 @@ class ModelsEndpoint:
     async def all(self, request: Request) -> Response:
         principal = await self._greet(request)
         names = self._router.names(principal)
+        if _speaks_anthropics(request):
+            return json_response(model_page([_info(name, model) for name, model in names]))
         return json_response(ModelList(data=[_card(name, model) for name, model in names]))
 
     async def show(self, request: Request) -> Response:
         """Of any name that requests may use: a version, an alias and a tier too."""
         principal = await self._greet(request)
         name = request.path_params["model"]
-        return json_response(_card(name, self._router.find(name, principal)))
+        model = self._router.find(name, principal)
+        told = _info(name, model) if _speaks_anthropics(request) else _card(name, model)
+        return json_response(told)
 
     async def _greet(self, request: Request) -> Principal:
         """Who asks; the answer tells how its limits stand, though it draws from none."""
@@ -40,6 +46,17 @@ class ModelsEndpoint:
         exchange = exchange_of(request.scope)
         exchange.headers.update(rate_limit_headers(standings, exchange.wire))
         return principal
+
+
+def _speaks_anthropics(request: Request) -> bool:
+    """Raises ApiError for a version that there is not."""
+    version = request.headers.get(HEADER)
+    check_version(version)
+    return version is not None
+
+
+def _info(name: str, model: ServedModel) -> ModelInfo:
+    return model_info(name, model.created, model.context_length)
 
 
 def _card(name: str, model: ServedModel) -> ModelCard:

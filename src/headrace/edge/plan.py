@@ -33,7 +33,7 @@ from headrace.edge.published import PublishedPrefixes
 from headrace.edge.service_class import served_class, tier_of
 from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
-from headrace.edge.template_variables import template_variables, thinking_variables
+from headrace.edge.template_variables import message_variables, template_variables
 from headrace.engine.request import (
     GenerationRequest,
     SamplingParams,
@@ -151,7 +151,7 @@ class Planner:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         calls, drawing = request.calls, request.parameters
         prompt = self._sized(await self.message_ids(request), request.max_tokens, "max_tokens")
-        grammar = await self._free_or_formed(prompt, None, calls)
+        grammar = await self._free_or_formed(prompt, request.form, calls)
         return Plan(
             generations=self._generations(
                 drawing, _sampling(drawing, None), [prompt], 1, id, principal, grammar
@@ -168,9 +168,7 @@ class Planner:
     async def message_ids(self, request: CountRequest) -> list[int]:
         """The prompt that a request's messages make."""
         calls, messages = request.calls, request.conversation()
-        variables = thinking_variables(
-            request.thinking, self._prompts, reasons=self._model.reasoning
-        )
+        variables = message_variables(request, self._prompts, reasons=self._model.reasoning)
         return await self._conversation(messages, calls, variables)
 
     async def _conversation(

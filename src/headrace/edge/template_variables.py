@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.api.anthropic.thinking import Thinking, ThinkingDisabled
+from headrace.api.anthropic.request import CountRequest
+from headrace.api.anthropic.thinking import Thinking, ThinkingDisabled, ThinkingEnabled
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest
 from headrace.edge.services import Prompts
@@ -41,35 +42,50 @@ def template_variables(request: ChatRequest, prompts: Prompts) -> dict[str, obje
     return variables
 
 
-def thinking_variables(
-    thinking: Thinking | None, prompts: Prompts, *, reasons: bool
+def message_variables(
+    request: CountRequest, prompts: Prompts, *, reasons: bool
 ) -> dict[str, object]:
-    """The template's variables by which Anthropic's `thinking` is told. reasons: whether the
-    model does. Raises BodyError where it can't be had as asked."""
-    if thinking is None or (isinstance(thinking, ThinkingDisabled) and not reasons):
-        return {}
-    if not reasons:
-        raise BodyError("Invalid 'thinking': this model does not think.", "thinking")
+    """The same of Anthropic's `thinking` and `effort`. reasons: whether the model does."""
+    variables: dict[str, object] = {}
+    if request.thinking is not None and (reasons or not _quiet(request.thinking)):
+        if not reasons:
+            raise BodyError("Invalid 'thinking': this model does not think.", "thinking")
+        variables.update(_thinking(request.thinking, prompts))
+    if request.effort is not None:
+        name, value = _effort(request.effort, prompts, "output_config.effort")
+        variables[name] = value
+    return variables
+
+
+def _quiet(thinking: Thinking) -> bool:
+    return isinstance(thinking, ThinkingDisabled)
+
+
+def _thinking(thinking: Thinking, prompts: Prompts) -> dict[str, object]:
+    """Of a model that does."""
     switch = next((name for name in SWITCHES if name in prompts.variables), None)
-    if isinstance(thinking, ThinkingDisabled):
-        if switch is None:
+    variables: dict[str, object] = {} if switch is None else {switch: not _quiet(thinking)}
+    if _quiet(thinking) and switch is None:
+        param = "thinking.type"
+        raise BodyError(f"Invalid '{param}': this model's chat template always thinks.", param)
+    if isinstance(thinking, ThinkingEnabled):
+        if "thinking_budget" not in prompts.variables:
+            param = "thinking.budget_tokens"
             raise BodyError(
-                "Invalid 'thinking.type': this model's chat template can't switch it off.",
-                "thinking.type",
+                f"Invalid '{param}': this model's chat template knows of none; thinking of type "
+                "'adaptive' needs none.",
+                param,
             )
-        return {switch: False}
-    variables: dict[str, object] = {} if switch is None else {switch: True}
-    if "thinking_budget" not in prompts.variables:
-        param = "thinking.budget_tokens"
-        raise BodyError(f"Invalid '{param}': this model's chat template knows of none.", param)
-    return variables | {"thinking_budget": thinking.budget_tokens}
+        variables["thinking_budget"] = thinking.budget_tokens
+    return variables
 
 
 def _named(request: ChatRequest, prompts: Prompts) -> list[tuple[str, str, object]]:
     """(parameter, variable, value) of the parameters that have a name of their own."""
     found: list[tuple[str, str, object]] = []
     if request.reasoning_effort is not None:
-        found.append(("reasoning_effort", *_effort(request.reasoning_effort, prompts)))
+        param = "reasoning_effort"
+        found.append((param, *_effort(request.reasoning_effort, prompts, param)))
     if request.thinking_budget is not None:
         if "thinking_budget" not in prompts.variables:
             raise BodyError(
@@ -80,8 +96,9 @@ def _named(request: ChatRequest, prompts: Prompts) -> list[tuple[str, str, objec
     return found
 
 
-def _effort(effort: str, prompts: Prompts) -> tuple[str, object]:
-    """The variable, and its value, by which the template is told of an effort."""
+def _effort(effort: str, prompts: Prompts, param: str) -> tuple[str, object]:
+    """The variable, and its value, by which the template is told of an effort. param: what asked
+    for it."""
     allowed: frozenset[str] = frozenset()
     if "reasoning_effort" in prompts.variables:
         allowed = prompts.compared("reasoning_effort") or EFFORTS
@@ -93,6 +110,6 @@ def _effort(effort: str, prompts: Prompts) -> tuple[str, object]:
     known = sorted(allowed | ({"none"} if switch else set()))
     what = f"only {', '.join(known)}" if known else "no reasoning effort"
     raise BodyError(
-        f"Invalid 'reasoning_effort': this model's chat template knows {what}.",
-        "reasoning_effort",
+        f"Invalid '{param}': this model's chat template knows {what}.",
+        param,
     )

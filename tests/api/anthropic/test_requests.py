@@ -75,9 +75,12 @@ def test_defaults_are_anthropics() -> None:
         ({"metadata": {"user": "u"}}, "metadata.user"),
         ({"service_tier": "priority"}, "service_tier"),
         ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 1023}}, "thinking.budget_tokens"),
+        ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
         ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "thinking.budget_tokens"),
         ({"thinking": {"type": "deep"}}, "thinking.type"),
+        ({"thinking": {"type": "adaptive", "display": "omitted"}}, "thinking.display"),
+        ({"output_config": {"effort": "none"}}, "output_config.effort"),
+        ({"output_config": {"format": {"type": "text"}}}, "output_config.format.type"),
         ({"cache_control": {"type": "forever"}}, "cache_control.type"),
         ({"n": 2}, "n"),
         ({"seed": 1}, "seed"),
@@ -87,7 +90,7 @@ def test_what_is_missing_wrong_or_unknown_is_refused(fields: dict[str, Any], par
     assert refusal(**fields).param == param
 
 
-@pytest.mark.parametrize("field", ["container", "mcp_servers", "output_config", "inference_geo"])
+@pytest.mark.parametrize("field", ["container", "mcp_servers", "context_management", "speed"])
 def test_what_we_cannot_honour_is_refused_by_name(field: str) -> None:
     error = refusal(**{field: {"a": 1}})
     assert error.param == field

@@ -9,11 +9,13 @@ from msgspec import Meta
 
 from headrace.api.anthropic.blocks import CacheControl, SystemContent
 from headrace.api.anthropic.messages import Message, template_messages
-from headrace.api.anthropic.thinking import Thinking
+from headrace.api.anthropic.output_config import MessagesEffort, OutputConfig
+from headrace.api.anthropic.thinking import Thinking, ThinkingEnabled
 from headrace.api.anthropic.tools import Choice, CustomTools, asked_calls
 from headrace.api.body import BodyError
 from headrace.api.calls import Calls
 from headrace.api.openai.parameters import Count, GenerationParameters, Stop
+from headrace.api.openai.response_format import Form
 from headrace.api.openai.route import RouteLimits
 from headrace.api.reader import RequestReader, Unsupported
 
@@ -25,7 +27,6 @@ UNSUPPORTED: Unsupported = {
     "diagnostics": (),
     "inference_geo": (),
     "mcp_servers": ("[]",),
-    "output_config": ("{}",),
     "speed": ('"standard"',),
     "user_profile_id": (),
 }
@@ -48,8 +49,13 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     tools: CustomTools | None = None
     tool_choice: Choice | None = None
     thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
     cache_control: CacheControl | None = None
     route: RouteLimits | None = None
+
+    @property
+    def effort(self) -> MessagesEffort | None:
+        return None if self.output_config is None else self.output_config.effort
 
     @property
     def calls(self) -> Calls | None:
@@ -74,6 +80,10 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
     service_tier: Literal["auto", "standard_only"] = "auto"
 
     @property
+    def form(self) -> Form | None:
+        return None if self.output_config is None else self.output_config.form
+
+    @property
     def parameters(self) -> GenerationParameters:
         """How tokens are drawn, and when it ends."""
         return GenerationParameters(
@@ -92,8 +102,8 @@ _count = RequestReader(CountRequest, UNSUPPORTED)
 def parse_messages_request(body: bytes) -> MessagesRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     request = _messages.read(body)
-    budget = getattr(request.thinking, "budget_tokens", 0)
-    if budget >= request.max_tokens:
+    thinking = request.thinking
+    if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= request.max_tokens:
         raise BodyError(
             "Invalid 'thinking.budget_tokens': it must be less than 'max_tokens'.",
             "thinking.budget_tokens",

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-LEAST_BUDGET = 1024
+
+class _Shown(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
+    """display: thoughts are shown as they are; they can't be left out."""
+
+    display: Literal["summarized"] | None = None
 
 
-class ThinkingEnabled(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="enabled"
-):
+class ThinkingEnabled(_Shown, frozen=True, tag="enabled", kw_only=True):
     """budget_tokens: the most that thoughts may take."""
 
-    budget_tokens: Annotated[int, Meta(ge=LEAST_BUDGET, le=2**31 - 1)]
+    budget_tokens: Annotated[int, Meta(ge=1, le=2**31 - 1)]
+
+
+class ThinkingAdaptive(_Shown, frozen=True, tag="adaptive"):
+    """The model decides for how long."""
 
 
 class ThinkingDisabled(
@@ -24,4 +30,4 @@ class ThinkingDisabled(
     pass
 
 
-Thinking = ThinkingEnabled | ThinkingDisabled
+Thinking = ThinkingEnabled | ThinkingAdaptive | ThinkingDisabled

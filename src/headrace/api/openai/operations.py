@@ -141,7 +141,7 @@ OPERATIONS = (
         id="listModels",
         method="GET",
         path="/v1/models",
-        about="What `model` may name",
+        about="What `model` may name; in Anthropic's shape for who sends `anthropic-version`",
         answers={
             200: Answer(about="All of it.", body=ModelList, headers=ALWAYS),
             **refusals(401, 403, 503),
@@ -151,7 +151,7 @@ OPERATIONS = (
         id="retrieveModel",
         method="GET",
         path="/v1/models/{model}",
-        about="One that `model` may name",
+        about="One that `model` may name; likewise",
         answers={
             200: Answer(about="There is one.", body=ModelCard, headers=ALWAYS),
             **refusals(401, 403, 404, 503),

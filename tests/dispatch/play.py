@@ -99,7 +99,7 @@ class Play:
         arbiter, room = self.arbiter, self.arbiter.room
         assert not self.running
         assert arbiter.waiting == 0
-        assert room.running.total() == room.long_running == 0
+        assert room.taken == room.running.total() == room.long_running == 0
         assert room.prefilling == room._held == {False: 0, True: 0}
         for queue in arbiter.queues.values():
             assert queue.waiting == queue.backlog(False) == queue.backlog(True) == 0

@@ -31,6 +31,7 @@ class Room:
         self.places = 0
         self.tokens: int | None = None
         self.ahead: int | None = None
+        self.taken = 0
         self.running: Counter[ServiceClass] = Counter()
         self.long_running = 0
         self.prefilling = {False: 0, True: 0}  # prompt tokens sent and not computed, by `long`
@@ -61,14 +62,14 @@ class Room:
 
     def is_open(self, service_class: ServiceClass, now: float) -> bool:
         """Whether there is a place that isn't kept for others. One always may run."""
-        if not self.running.total():
+        if not self.taken:
             return self.places > 0
         kept = sum(
             max(0, self.floor(other) - self.running[other])
             for other, seen in self._seen.items()
             if other != service_class and now - seen < IN_USE
         )
-        return self.places - self.running.total() > kept
+        return self.places - self.taken > kept
 
     def lane_is_open(self, entry: Entry, aged: bool) -> bool:
         """Whether a long request can be next. One that waited too long for a gap in the cache is
@@ -80,7 +81,7 @@ class Room:
 
     def fits(self, entry: Entry, now: float) -> bool:
         """Whether the worker can take it now."""
-        if not self.running.total():
+        if not self.taken:
             return self.places > 0
         if self._is_busy(entry):
             return False
@@ -91,6 +92,7 @@ class Room:
         return within and self._fits(self._held[True] + self._held[False], entry)
 
     def take(self, entry: Entry) -> None:
+        self.taken += 1
         self.running[entry.service_class] += 1
         self.long_running += entry.long
         self.prefilling[entry.long] += entry.uncached
@@ -103,6 +105,7 @@ class Room:
     def leave(self, entry: Entry, now: float) -> None:
         if not entry.started:
             self.start(entry)
+        self.taken -= 1
         self.running[entry.service_class] -= 1
         self.long_running -= entry.long
         self._held[entry.long] -= _need(entry)

@@ -88,7 +88,7 @@ class Ledger:
                 written.set_exception(DatabaseUnavailable(reason))
                 self._withdraw(charge.id)
 
-        patience = asyncio.get_running_loop().call_later(self._patience, lose_patience)
+        patience = written.get_loop().call_later(self._patience, lose_patience)
         try:
             await written
         except asyncio.CancelledError:

@@ -66,10 +66,11 @@ class Writer:
     def put(self, entry: Entry) -> asyncio.Future[None]:
         """Queue an entry. The future is resolved when it is committed, or fails if it can never
         be; to cancel it changes nothing for the entry."""
-        pending = Pending(entry, asyncio.get_running_loop().create_future())
         if not self._accepting:
-            _give_up(pending, "the ledger does not run")
-            return pending.written
+            refused = Pending(entry, asyncio.get_running_loop().create_future())
+            _give_up(refused, "the ledger does not run")
+            return refused.written
+        pending = Pending(entry, self._loop.create_future())
         self._pending[pending] = None
         self._queue.append(pending)
         if not self._ringing:

@@ -36,14 +36,14 @@ class Limit:
     ends: int = 0
 
 
-class Draw(Struct, frozen=True):
+class Draw(Struct, frozen=True, gc=False):
     """So much of a limit, all or nothing with the draws beside it. Of 0 it only looks."""
 
     limit: Limit
     amount: int
 
 
-class Level(Struct, frozen=True):
+class Level(Struct, frozen=True, gc=False):
     """What is used of a limit. used: in a bucket, MINUTE for each; of a budget, spent and held.
     held: the part of it that comes back."""
 
@@ -51,7 +51,7 @@ class Level(Struct, frozen=True):
     held: int
 
 
-class Standing(Struct, frozen=True):
+class Standing(Struct, frozen=True, gc=False):
     """A limit and its level, `amount` of which this request drew or wanted to draw."""
 
     limit: Limit

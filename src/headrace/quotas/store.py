@@ -10,7 +10,7 @@ from msgspec import Struct
 from headrace.quotas.limit import Draw, Level, Limit, Standing
 
 
-class Settlement(Struct, frozen=True):
+class Settlement(Struct, frozen=True, gc=False):
     """What was drawn of a limit, and what of it was used in the end: none of slots, and of a bucket
     or budget whatever it was, more than was drawn included."""
 
@@ -19,7 +19,7 @@ class Settlement(Struct, frozen=True):
     used: int
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(Struct, frozen=True, gc=False):
     """standings: of every draw's limit, after it if it was granted. unseeded: budgets of which it
     is not known what was spent, so that nothing was drawn and nothing is said."""
 

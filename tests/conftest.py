@@ -1,4 +1,4 @@
-"""Fixtures for all rooms: the real model and where public test data lies."""
+"""Fixtures for all rooms: databases, the real model and where public test data lies."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.store.fixtures import (  # noqa: F401
+    database,
+    empty_url,
+    migrated_postgresql,
+    migrated_sqlite,
+    postgresql,
+    postgresql_database,
+    postgresql_url,
+    sqlite,
+    sqlite_url,
+)
 
 # Machines that run tests are shared: how long an example takes says nothing about the code.
 settings.register_profile("shared-machine", deadline=None)

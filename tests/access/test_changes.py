@@ -60,7 +60,9 @@ def create(database: Database, name: str = "acme") -> None:
 def listeners(database: Database) -> list[int]:
     """Connections that listen."""
     with database.transaction() as connection:
-        query = "SELECT pid FROM pg_stat_activity WHERE query = :query"
+        query = (
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = :query"
+        )
         return list(connection.scalars(text(query), {"query": f"LISTEN {CHANNEL}"}))
 
 

@@ -22,13 +22,6 @@ from headrace.store.database import Database
 from headrace.store.files import read_pepper
 from tests import forked
 from tests.edge.admin.conftest import ROOT, headquarters_of, make_root
-from tests.store.fixtures import (  # noqa: F401
-    migrated_postgresql,
-    migrated_sqlite,
-    postgresql,
-    postgresql_url,
-    sqlite_url,
-)
 
 ADMIN = {"authorization": f"Bearer {ROOT.text}"}
 PATIENCE = 5.0
@@ -123,7 +116,7 @@ async def test_ky_01_what_one_process_changes_holds_at_every_edge(url: URL, tmp_
         await become(edges, key, 401)
 
 
-async def test_ky_01_a_revocation_that_cannot_be_written_fails(sqlite_url: URL) -> None:  # noqa: F811
+async def test_ky_01_a_revocation_that_cannot_be_written_fails(sqlite_url: URL) -> None:
     database = Database.open(sqlite_url, lock_seconds=0.05)
     make_root(database)
     other = Database.open(sqlite_url)

@@ -17,16 +17,6 @@ from headrace.access.principal import SCOPES
 from headrace.edge.admin.office import Office
 from headrace.store.database import Database
 from tests.edge.fakes import World
-from tests.store.fixtures import (  # noqa: F401
-    database,
-    migrated_postgresql,
-    migrated_sqlite,
-    postgresql,
-    postgresql_database,
-    postgresql_url,
-    sqlite,
-    sqlite_url,
-)
 
 PEPPER = b"p" * 32
 ROOT = Key("boot", "secret")
@@ -80,14 +70,14 @@ def make_root(db: Database) -> None:
 
 
 @pytest.fixture
-async def hq(sqlite: Database) -> AsyncIterator[Headquarters]:  # noqa: F811
+async def hq(sqlite: Database) -> AsyncIterator[Headquarters]:
     make_root(sqlite)
     async with headquarters_of(sqlite) as found:
         yield found
 
 
 @pytest.fixture
-async def either_hq(database: Database) -> AsyncIterator[Headquarters]:  # noqa: F811
+async def either_hq(database: Database) -> AsyncIterator[Headquarters]:
     """On SQLite and on PostgreSQL."""
     make_root(database)
     async with headquarters_of(database) as found:

@@ -1,6 +1,7 @@
 #include "executor.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace headrace {
@@ -35,13 +36,12 @@ void Executor::prepare(const BatchView& batch) {
         step_.table_starts.push_back(step_.tables.size());
         step_.tables.insert(step_.tables.end(), blocks.begin(), blocks.end());
         std::fill(step_.sequence_of.begin() + start, step_.sequence_of.begin() + end, s);
-        for (int first = start; first < end; first += plan_->tile_tokens())
-            step_.tiles.push_back({s, first, std::min(plan_->tile_tokens(), end - first)});
+        cut(s, start, end);
         deepest = std::max(deepest, step_.positions[std::size_t(end) - 1]);
     }
     // How the work is cut changes who computes what, never a result.
     const int splits = deepest / kSplit + 1;
-    const bool few = int(step_.tiles.size()) * plan_->sizes().kv_heads < 4 * team_->threads();
+    const bool few = int(step_.tokens.size()) * plan_->sizes().kv_heads < 4 * team_->threads();
     step_.part_stride = (plan_->sizes().head_dim + 2 + 15) / 16 * 16;
     const std::size_t token_parts = std::size_t(plan_->sizes().heads) * std::size_t(splits * step_.part_stride);
     const bool bounded = step_.tokens.size() == 1 || step_.tokens.size() * token_parts <= kMostParts;
@@ -54,6 +54,19 @@ void Executor::prepare(const BatchView& batch) {
         logits_capacity_ = wanted;
     }
     plan_->logits_buffer().data = logits_.get();
+}
+
+// As few equal tiles as there must be, and as give each thread as many.
+void Executor::cut(int sequence, int first, int end) {
+    const int heads = plan_->sizes().kv_heads, threads = team_->threads(), most = plan_->tile_tokens();
+    const int even = threads / std::gcd(threads, heads);
+    int tiles = (end - first + most - 1) / most;
+    tiles = std::min((tiles + even - 1) / even * even, end - first);
+    for (; tiles > 0; --tiles) {
+        const int count = (end - first) / tiles;
+        step_.tiles.push_back({sequence, first, count});
+        first += count;
+    }
 }
 
 void Executor::launch(const BatchView& batch) {

@@ -30,6 +30,7 @@ public:
 
 private:
     void prepare(const BatchView&);
+    void cut(int sequence, int first, int end);
     int next() override;
     void task(int member, int index) override;
 

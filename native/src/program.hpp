@@ -44,7 +44,7 @@ struct Step {
     std::vector<std::int32_t> tables;     // the blocks of each sequence in turn
     std::vector<std::size_t> table_starts;  // where each begins
     std::vector<TokenTile> tiles;
-    // If there are fewer tiles than threads, each split of the KV cache is a task of its own
+    // If there are few tokens for the threads, each split of the KV cache is a task of its own
     // and leaves its part here: [token][head][split][part_stride].
     int splits = 0;  // 0: tiles are whole
     std::int64_t part_stride = 0;
@@ -145,6 +145,7 @@ public:
     // Floats that a thread needs beside the buffers.
     std::size_t scratch_floats() const { return scratch_; }
     const Sizes& sizes() const { return sizes_; }
+    // The most tokens of an attention tile.
     int tile_tokens() const;
 
 private:

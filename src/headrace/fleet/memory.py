@@ -95,11 +95,10 @@ def memory_of(config: WorkerConfig, model: Model, draft: Model | None = None) ->
 
 
 def _parts(program: Program, tokens: int, context: int, threads: int) -> int:
-    """Floats of what each split of the cache gives where attention has too few tiles for the
+    """Floats of what each split of the cache gives where attention has too few tokens for the
     threads (`prepare` in native/src/executor.cpp)."""
-    split, tile_rows, lanes = 256, 32, 16
-    tiles = (4 * threads - 1) // program.kv_heads
-    tokens = min(tokens, tiles * max(1, tile_rows * program.kv_heads // program.heads))
+    split, lanes = 256, 16
+    tokens = min(tokens, (4 * threads - 1) // program.kv_heads)
     part = -(-(program.head_dim + 2) // lanes) * lanes
     of_token = program.heads * -(-context // split) * part
     return max(min(tokens * of_token, MOST_PARTS), min(tokens, 1) * of_token)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anthropic
 import openai
 import pytest
 
@@ -89,3 +90,23 @@ def test_stops_hold_for_the_answer_only(thinker: Service) -> None:
     assert answer.message.reasoning_content == thoughts
     assert "Paris" not in answer.message.content
     assert answer.finish_reason == "stop"
+
+
+def test_thoughts_have_the_budget_that_anthropics_client_gives_them(thinker: Service) -> None:
+    client = anthropic.Anthropic(base_url=thinker.url, api_key=thinker.key, timeout=60)
+    asked: Any = {"model": thinker.model, "messages": QUESTION, "max_tokens": 40}
+    asked["extra_body"] = {"temperature": 0}
+    budget: Any = {"type": "enabled", "budget_tokens": 3}
+    answer = client.messages.create(**asked, thinking=budget)
+    thought, text = answer.content
+    assert (thought.type, text.type) == ("thinking", "text")
+    free = client.messages.create(**asked, thinking={"type": "adaptive"}).content[0]
+    assert free.type == "thinking"
+    assert free.thinking.startswith(thought.thinking)  # type: ignore[union-attr]
+    assert len(free.thinking) > len(thought.thinking)  # type: ignore[union-attr]
+    with client.messages.stream(**asked, thinking=budget) as stream:
+        streamed = stream.get_final_message().content
+    assert streamed[0] == thought
+    assert streamed[1].text == text.text  # type: ignore[union-attr]
+    quiet = client.messages.create(**asked, thinking={"type": "disabled"})
+    assert [block.type for block in quiet.content] == ["text"]

@@ -374,3 +374,31 @@ async def test_a_model_that_does_not_think_is_not_asked_to(
     message = refused(await world.message(**fields), 400, "invalid_request_error")
     assert f"'{param}'" in message
     assert (await world.message(thinking={"type": "disabled"})).status_code == 200
+
+
+@BOTH
+async def test_thoughts_end_when_their_budget_is_spent(world: World, stream: bool) -> None:
+    world.also(name="thinker", reasoning=True)
+    world.text.thoughts = Thinking("<think>", "</think>", begun=True)
+    spent = len("</think>")
+    fields: Any = {"model": "thinker", "temperature": 0, "max_tokens": 100}
+    for said, budget, blocks in (
+        ("hm, let me see</think>ok", 50, ["hm, let me see", "ok"]),
+        ("hm, let me see" + " " * spent + "ok", 5, ["hm, l", "ok"]),  # it goes on behind the marker
+    ):
+        world.say(said)
+        thinking = {"type": "enabled", "budget_tokens": budget}
+        found, stopped, usage = await ask(world, stream, thinking=thinking, **fields)
+        assert found[0]["thinking"] == blocks[0]
+        assert found[1]["text"].endswith(blocks[1])
+        assert stopped == ("end_turn", None)
+        tokens = usage["output_tokens_details"]["thinking_tokens"]
+        assert tokens == len(blocks[0]) + spent
+    calls: Any = {
+        "tools": [PICK],
+        "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+    }
+    world.say("hm, let me see</think>" + OTHER)
+    found, stopped, _ = await ask(world, stream, **calls, **fields, thinking=thinking)
+    assert [block["type"] for block in found] == ["thinking", "tool_use"]
+    assert (found[0]["thinking"], stopped) == ("hm, l", ("tool_use", None))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import msgspec
+
 from headrace.api.body import BodyError
 from headrace.api.calls import Calls
 from headrace.api.openai.response_format import Form
@@ -22,9 +24,14 @@ from headrace.grammar import (
     lark,
     regex,
 )
+from headrace.grammar.budget import ThoughtBudget
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
-from headrace.text.tools.grammar import answer_behind_thoughts, calls_grammar
+from headrace.text.tools.grammar import (
+    answer_behind_thoughts,
+    calls_grammar,
+    text_behind_thoughts,
+)
 
 T = TypeVar("T")
 
@@ -56,9 +63,25 @@ _MAKERS: dict[str, Callable[[Any], Grammar]] = {
 
 
 def answer_grammar(
+    form: Form | None,
+    calls: Calls | None,
+    thinking: Thinking | None,
+    prompts: Prompts,
+    budget: int | None = None,
+) -> Grammar | None:
+    """None for free text. budget: tokens that thoughts may take. Raises BodyError naming the place
+    in a schema that is refused."""
+    grammar = _unbounded(form, calls, thinking, prompts)
+    if budget is None or thinking is None:
+        return grammar
+    if grammar is None:
+        grammar = Grammar(text_behind_thoughts(thinking))
+    return msgspec.structs.replace(grammar, budget=ThoughtBudget(thinking, budget))
+
+
+def _unbounded(
     form: Form | None, calls: Calls | None, thinking: Thinking | None, prompts: Prompts
 ) -> Grammar | None:
-    """None for free text. Raises BodyError naming the place in a schema that is refused."""
     formed = None if form is None else naming(form.param, lambda: _MAKERS[form.kind](form.value))
     if calls is None:
         if formed is None or thinking is None:

@@ -151,7 +151,7 @@ class Planner:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         calls, drawing = request.calls, request.parameters
         prompt = self._sized(await self.message_ids(request), request.max_tokens, "max_tokens")
-        grammar = await self._free_or_formed(prompt, request.form, calls)
+        grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
                 drawing, _sampling(drawing, None), [prompt], 1, id, principal, grammar
@@ -197,15 +197,16 @@ class Planner:
         return prompt
 
     async def _free_or_formed(
-        self, prompt: Sized, form: Form | None, calls: Calls | None
+        self, prompt: Sized, form: Form | None, calls: Calls | None, budget: int | None = None
     ) -> Grammar | None:
-        """What the answer to a conversation must follow, if it must follow anything."""
+        """What the answer to a conversation must follow, if it must follow anything. budget:
+        tokens that its thoughts may take."""
         if calls is not None:
             prompt.controls = self._markers()
-        elif form is None:
+        elif form is None and budget is None:
             return None
         return await self._desk.check(
-            lambda: answer_grammar(form, calls, prompt.thinking, self._prompts),
+            lambda: answer_grammar(form, calls, prompt.thinking, self._prompts, budget),
             "tools" if form is None else form.param,
         )
 

@@ -68,14 +68,7 @@ def _thinking(thinking: Thinking, prompts: Prompts) -> dict[str, object]:
     if _quiet(thinking) and switch is None:
         param = "thinking.type"
         raise BodyError(f"Invalid '{param}': this model's chat template always thinks.", param)
-    if isinstance(thinking, ThinkingEnabled):
-        if "thinking_budget" not in prompts.variables:
-            param = "thinking.budget_tokens"
-            raise BodyError(
-                f"Invalid '{param}': this model's chat template knows of none; thinking of type "
-                "'adaptive' needs none.",
-                param,
-            )
+    if isinstance(thinking, ThinkingEnabled) and "thinking_budget" in prompts.variables:
         variables["thinking_budget"] = thinking.budget_tokens
     return variables
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
+from headrace.grammar.budgeted import BudgetedMatcher
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.footprint import CACHE_BYTES
 from headrace.grammar.grammar import Grammar
@@ -57,7 +58,7 @@ class Compiler:
         threads have most of the interpreter's time."""
         self._built()
 
-    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Matcher:
+    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Matcher | BudgetedMatcher:
         """A matcher at the start of the grammar.
 
         ending_ids: ids that end a sequence. Raises GrammarError for what does not compile or
@@ -67,7 +68,10 @@ class Compiler:
         if prototype is None:
             prototype = _with_room(lambda: self._made(grammar.text))
             self._keep(grammar.text, prototype)
-        return Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size)
+        matcher = Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size)
+        if grammar.budget is None:
+            return matcher
+        return BudgetedMatcher(matcher, grammar.budget, self._tokenizer)
 
     @property
     def kept(self) -> Kept:

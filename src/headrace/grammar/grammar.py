@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.grammar.budget import ThoughtBudget
+
 
 class Grammar(msgspec.Struct, frozen=True):
     """A grammar that has been checked at the edge: what it compiles to is a function of this and
     of a vocabulary, so it travels as plain text.
 
-    text: in llguidance's Lark dialect, or its JSON form of several grammars.
+    text: in llguidance's Lark dialect, or its JSON form of several grammars. budget: of the
+    thoughts in it.
     """
 
     text: str
+    budget: ThoughtBudget | None = None

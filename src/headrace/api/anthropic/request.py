@@ -58,6 +58,12 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         return None if self.output_config is None else self.output_config.effort
 
     @property
+    def budget(self) -> int | None:
+        """Tokens that thoughts may take."""
+        thinking = self.thinking
+        return thinking.budget_tokens if isinstance(thinking, ThinkingEnabled) else None
+
+    @property
     def calls(self) -> Calls | None:
         """Raises BodyError."""
         return asked_calls(self.tools, self.tool_choice)
@@ -102,8 +108,7 @@ _count = RequestReader(CountRequest, UNSUPPORTED)
 def parse_messages_request(body: bytes) -> MessagesRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     request = _messages.read(body)
-    thinking = request.thinking
-    if isinstance(thinking, ThinkingEnabled) and thinking.budget_tokens >= request.max_tokens:
+    if (request.budget or 0) >= request.max_tokens:
         raise BodyError(
             "Invalid 'thinking.budget_tokens': it must be less than 'max_tokens'.",
             "thinking.budget_tokens",

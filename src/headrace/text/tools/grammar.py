@@ -34,6 +34,12 @@ def thoughts_rules(thinking: Thinking) -> str:
     return f"{rules}LEAD: /\\s{{1,{MAX_LEAD}}}/\nthoughts: LEAD? {opening} thoughts_end\n"
 
 
+def text_behind_thoughts(thinking: Thinking) -> str:
+    """A grammar of thoughts, where there are any, and of any text behind them."""
+    optional = "" if thinking.begun else "?"
+    return f"start: thoughts{optional} TEXT\nTEXT: /(?s:.*)/\n{thoughts_rules(thinking)}"
+
+
 def answer_behind_thoughts(thinking: Thinking) -> str:
     """A grammar of thoughts, where there are any, and of `@answer`, what is behind them."""
     optional = "" if thinking.begun else "?"

@@ -3,9 +3,11 @@
     python bench/constrained.py --model qwen2.5-coder-0.5b
 
 One engine in this process; every stream generates the same number of tokens, once freely and once
-under each grammar, in turn, --rounds times. A pattern leaves a choice at every token, so each is
-drawn from what a mask leaves: this is the cost of masks. A schema forces some tokens, which take
-no step of their own but are computed as any other, so they are counted apart.
+under each grammar, in turn, --rounds times. What counts is the time from when all streams have
+begun until the first ends, and the tokens generated in it.
+A pattern leaves a choice at every token, so each is drawn from what a mask
+leaves: this is the cost of masks. A schema forces some tokens, which take no step of their own but
+are computed as any other, so they are counted apart.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -66,11 +68,16 @@ TASK = "Make up a hundred people of a small town: name, age, role and a short bi
 
 
 @dataclass
-class Result:
-    """Tokens a second, of all streams together: drawn ones, and those that were forced."""
+class Pace:
+    """What an engine did and how long it took, in seconds."""
 
-    drawn: list[float] = field(default_factory=list)
-    forced: list[float] = field(default_factory=list)
+    drawn: int = 0
+    forced: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        return (self.drawn + self.forced) / self.seconds
 
 
 class Bench:
@@ -122,25 +129,29 @@ class Bench:
                 grammar=grammar,
             )
 
-    def measure(self, requests: Sequence[GenerationRequest]) -> tuple[float, float]:
-        """Tokens drawn and forced a second, from the first tokens of all on. Raises RuntimeError
-        if an answer ends too early."""
+    def measure(self, requests: Sequence[GenerationRequest]) -> Pace:
+        """Raises RuntimeError if an answer ends too early."""
         engine = self.engine()
         for request in requests:
             engine.submit(request)
-        tokens = dict.fromkeys((request.id for request in requests), 0)
-        start, before = 0.0, engine.status()
+        begun: set[str] = set()
+        pace, start, before = Pace(), 0.0, engine.status()
         while engine.has_work:
             for output in engine.step():
-                tokens[output.id] += len(output.tokens)
-                if output.finish is not None and output.finish.reason != "length":
+                begun.add(output.id)
+                if output.finish is None:
+                    continue
+                if output.finish.reason != "length":
                     raise RuntimeError(f"an answer ended by {output.finish.reason}")
-            if not start and all(tokens.values()):
+                if not pace.seconds:
+                    after = engine.status()
+                    pace.seconds = time.perf_counter() - start
+                    pace.forced = after.forced_tokens - before.forced_tokens
+                    generated = after.generated_tokens - before.generated_tokens
+                    pace.drawn = generated - pace.forced
+            if not start and len(begun) == len(requests):
                 start, before = time.perf_counter(), engine.status()
-        seconds, after = time.perf_counter() - start, engine.status()
-        forced = after.forced_tokens - before.forced_tokens
-        generated = after.generated_tokens - before.generated_tokens
-        return (generated - forced) / seconds, forced / seconds
+        return pace
 
 
 def main() -> None:
@@ -151,39 +162,31 @@ def main() -> None:
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 8, 32])
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument("--output", type=int, default=128, help="tokens of an answer")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
     bench = Bench(open_model(Path(model_path(args.model))))
-    print("| streams | grammar | drawn tok/s | forced tok/s | all, of free | drawn, of free |")
+    print("| streams | grammar | drawn tok/s | forced tok/s | all, of free | least and most |")
     print("|---|---|---|---|---|---|")
     for streams in args.streams:
-        results = {name: Result() for name in GRAMMARS}
+        paces: dict[str, list[Pace]] = {name: [] for name in GRAMMARS}
         for _ in range(args.rounds):
-            for name, result in results.items():
-                grammar = GRAMMARS[name]
-                drawn, forced = bench.measure(
-                    [*bench.requests(grammar, streams, args.temperature, args.output)]
-                )
-                result.drawn.append(drawn)
-                result.forced.append(forced)
-        show(streams, results)
+            for name, grammar in GRAMMARS.items():
+                asked = bench.requests(grammar, streams, args.temperature, args.output)
+                paces[name].append(bench.measure([*asked]))
+        for name in GRAMMARS:
+            show(streams, name, paces[name], paces["none"])
 
 
-def show(streams: int, results: dict[str, Result]) -> None:
-    free = results["none"].drawn
-    for name, result in results.items():
-        all_of_them = [a + b for a, b in zip(result.drawn, result.forced, strict=True)]
-        print(
-            f"| {streams} | {name} | {statistics.median(result.drawn):.1f} |"
-            f" {statistics.median(result.forced):.1f} | {ratio(all_of_them, free):.3f} |"
-            f" {ratio(result.drawn, free):.3f} |",
-            flush=True,
-        )
-
-
-def ratio(rates: Sequence[float], free: Sequence[float]) -> float:
-    """Each round against its own, since a machine's pace changes between them."""
-    return statistics.median(a / b for a, b in zip(rates, free, strict=True))
+def show(streams: int, name: str, paces: Sequence[Pace], free: Sequence[Pace]) -> None:
+    drawn = statistics.median(pace.drawn / pace.seconds for pace in paces)
+    forced = statistics.median(pace.forced / pace.seconds for pace in paces)
+    # Each round against its own, since a machine's pace changes between them.
+    ratios = sorted(pace.rate / other.rate for pace, other in zip(paces, free, strict=True))
+    print(
+        f"| {streams} | {name} | {drawn:.0f} | {forced:.0f} | {statistics.median(ratios):.3f} |"
+        f" {ratios[0]:.3f} to {ratios[-1]:.3f} |",
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

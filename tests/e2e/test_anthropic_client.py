@@ -82,7 +82,8 @@ def test_an_02_counts_are_what_calls_have(service: Service) -> None:
 
 def test_a_tool_is_used_and_its_result_understood(coder: Service) -> None:
     said: Any = [{"role": "user", "content": "What is the weather in Paris right now?"}]
-    asked: Any = {"tools": [WEATHER], "tool_choice": {"type": "any"}, "max_tokens": 64}
+    choice = {"type": "any", "disable_parallel_tool_use": True}
+    asked: Any = {"tools": [WEATHER], "tool_choice": choice, "max_tokens": 64}
     used = ask(coder, messages=said, **asked)
     assert used.stop_reason == "tool_use"
     call = used.content[-1]

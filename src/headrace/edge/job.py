@@ -102,6 +102,7 @@ class Job:
         for choice in self.choices:
             if choice.waiting is not None:
                 choice.waiting.cancel()
+                choice.waiting = None  # once: `_place` takes back no more than one
             elif choice.running is not None and choice.finish is None:
                 choice.running.cancel()
 

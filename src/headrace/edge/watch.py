@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from starlette.types import Receive
 
-PATIENCE = 0.05
+PATIENCE = 0.005
 """Seconds before it looks: what is answered sooner needs no watching, and that is worth a task
 a request."""
 

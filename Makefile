@@ -6,6 +6,11 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
 
+# A room's tests mostly need one processor: two files at a time. The whole service's tests need all
+# of them, and some of those say how long somebody may wait.
+ROOMS := $(BIN)/python -m pytest --ignore tests/e2e -n 2 --dist loadfile --no-loadscope-reorder
+WHOLE := $(BIN)/python -m pytest tests/e2e
+
 .DEFAULT_GOAL := help
 .PHONY: help setup serve test test-all lint format bench bench-peers bench-plots sanitize arm clean
 
@@ -29,10 +34,12 @@ serve: setup  ## fetch the default model if need be, and serve it
 	$(BIN)/headrace serve
 
 test: $(VENV)/.test lint  ## lint, type-check and run every test but those of minutes
-	$(BIN)/python -m pytest -m "not heavy"
+	$(ROOMS) -m "not heavy"
+	$(WHOLE) -m "not heavy"
 
 test-all: $(VENV)/.test lint  ## lint, type-check and run every test
-	$(BIN)/python -m pytest
+	$(ROOMS)
+	$(WHOLE)
 
 lint: $(VENV)/.test  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -8,12 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from headrace.dispatch.status import DispatchStatus
 from headrace.dispatch.terms import USUAL, Terms
 from headrace.edge.job import Job
 from headrace.engine.output import Finish, Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
-from headrace.engine.status import EngineStatus
 
 
 class Running:
@@ -41,19 +39,11 @@ class Places:
         self._free = free
         self.asked = 0
 
-    def check(self, terms: Terms) -> None: ...
-
     async def place(self, request: GenerationRequest, terms: Terms) -> Running:
         self.asked += 1
         if self.asked > self._free:
             await asyncio.Event().wait()
         return Running()
-
-    def status(self) -> DispatchStatus:
-        raise NotImplementedError
-
-    async def probe(self, timeout: float = 5.0) -> EngineStatus:
-        raise NotImplementedError
 
 
 class Sink:

@@ -76,7 +76,7 @@ class ClassQueue:
         self.account = Account(policy.share)
         self.inflow = {False: Inflow(), True: Inflow()}
         self.served_at = 0.0
-        self.waiting = 0
+        self.waiting = 0  # in both lanes: asked for a dozen times a request
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.parties: dict[UUID, Party] = {}
         self._time = VirtualTime()

@@ -31,7 +31,7 @@ class Room:
         self.places = 0
         self.tokens: int | None = None
         self.ahead: int | None = None
-        self.taken = 0
+        self.taken = 0  # the sum of `running`, which is asked for several times a request
         self.running: Counter[ServiceClass] = Counter()
         self.long_running = 0
         self.prefilling = {False: 0, True: 0}  # prompt tokens sent and not computed, by `long`

@@ -59,7 +59,7 @@ class Messages:
 
 
 class Versioned(Endpoint[R]):
-    """An endpoint for callers of the one version there is."""
+    """An endpoint for callers of the versions that `check_version` knows."""
 
     async def _routed(
         self, principal: Principal, scope: Scope, receive: Receive

@@ -40,25 +40,25 @@ void await_change(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
 }  // namespace
 
 Team::Team(int threads) {
-    members_.reserve(std::size_t(threads));
-    for (int m = 0; m < threads; ++m) members_.emplace_back([this, m] { serve(m); });
+    others_.reserve(std::size_t(threads - 1));
+    for (int m = 1; m < threads; ++m) others_.emplace_back([this, m] { serve(m, stopping_); });
 }
 
 Team::~Team() {
     wait();
     stopping_.store(true, std::memory_order_relaxed);
     publish(0);
-    for (std::thread& member : members_) member.join();
+    for (std::thread& other : others_) other.join();
 }
 
 void Team::start(Work& work) {
     work_ = &work;
-    busy_.store(1, std::memory_order_relaxed);
+    idle_.store(false, std::memory_order_relaxed);
     advance();
 }
 
 void Team::wait() {
-    while (busy_.load(std::memory_order_acquire)) await_change(busy_, 1);
+    serve(0, idle_);
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
@@ -66,8 +66,10 @@ void Team::wait() {
 void Team::advance() {
     const int tasks = work_->next();
     if (tasks > 0) return publish(tasks);
-    busy_.store(0, std::memory_order_release);
-    busy_.notify_all();
+    idle_.store(true, std::memory_order_release);
+    // From here on the next work may have begun: only what counts may still be touched.
+    round_.fetch_add(1, std::memory_order_release);
+    round_.notify_all();
 }
 
 // A publisher may be interrupted between its two stores while others finish the round and publish
@@ -79,12 +81,12 @@ void Team::publish(int tasks) {
     round_.notify_all();
 }
 
-void Team::serve(int member) {
+void Team::serve(int member, const std::atomic<bool>& over) {
     for (;;) {
         // Read before the claim: a round published after a claim in vain has then changed it. And
-        // before the look at stopping_: who reads the last round would wait for another forever.
+        // before the look at `over`: who reads the last round would wait for another forever.
         const std::uint32_t round = round_.load(std::memory_order_acquire);
-        if (stopping_.load(std::memory_order_relaxed)) return;
+        if (over.load(std::memory_order_acquire)) return;
         const std::uint64_t claim = claims_.fetch_add(1, std::memory_order_acq_rel);
         const int index = int(std::uint32_t(claim)), tasks = int(claim >> kTaskBits);
         if (index >= tasks) {

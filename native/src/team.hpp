@@ -1,9 +1,10 @@
-// A fixed team of compute threads that goes through rounds of tasks.
+// A fixed team that goes through rounds of tasks: compute threads, and whoever waits for them.
 //
 // The cores are shared with other processes, so nobody waits for a thread, only for tasks:
 // members claim tasks one by one, and whoever finishes the last of a round begins the next. A
-// member that was interrupted between tasks delays no one. Waiting spins for some
-// microseconds, then sleeps.
+// member that was interrupted between tasks delays no one, and one that comes late finds the
+// rest. That is what the caller does: what it has to do meanwhile takes one core of the team's,
+// instead of being one thread too many. Waiting spins for some microseconds, then sleeps.
 #pragma once
 
 #include <atomic>
@@ -34,11 +35,13 @@ public:
     Team(const Team&) = delete;
     Team& operator=(const Team&) = delete;
 
-    int threads() const { return int(members_.size()); }
+    // The caller's among them.
+    int threads() const { return 1 + int(others_.size()); }
 
     // Begins the work and returns. One work at a time; it must live until wait() returns.
     void start(Work& work);
-    // Returns when the work is done; rethrows the first thing a task threw.
+    // Works as member 0 until the work is done; rethrows the first thing a task threw. A team of
+    // one does nothing before.
     void wait();
 
     // body(member, task) for each of `tasks` tasks.
@@ -56,12 +59,13 @@ public:
     }
 
 private:
-    void serve(int member);
+    void serve(int member, const std::atomic<bool>& over);
     void advance();
     void publish(int tasks);
 
-    std::vector<std::thread> members_;
+    std::vector<std::thread> others_;
     std::atomic<bool> stopping_{false};
+    std::atomic<bool> idle_{true};
     std::mutex failure_mutex_;
     std::exception_ptr failure_;
     Work* work_ = nullptr;
@@ -70,7 +74,6 @@ private:
     alignas(64) std::atomic<std::uint64_t> claims_{0};
     alignas(64) std::atomic<int> done_{0};
     alignas(64) std::atomic<std::uint32_t> round_{0};
-    alignas(64) std::atomic<std::uint32_t> busy_{0};
 };
 
 }  // namespace headrace

@@ -92,6 +92,27 @@ TEST(team_rounds_follow_each_other) {
     }
 }
 
+TEST(team_begins_without_the_caller) {
+    Team team(3);
+    for (int start = 0; start < 300; ++start) {
+        Relay relay(3, {4, 1, 7});
+        team.start(relay);
+        while (relay.done() < 12) std::this_thread::yield();
+        team.wait();
+        CHECK(relay.faults == 0 && relay.done() == 12);
+    }
+}
+
+TEST(team_of_one_waits_for_the_caller) {
+    Team team(1);
+    Relay relay(1, {4, 1, 7});
+    team.start(relay);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    CHECK(relay.done() == 0);
+    team.wait();
+    CHECK(relay.faults == 0 && relay.done() == 12);
+}
+
 TEST(team_largest_round) {
     Team team(3);
     constexpr int kTasks = (1 << 19) - 1;

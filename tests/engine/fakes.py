@@ -275,11 +275,12 @@ class Form:
             place = self._next(place, token)
         return len(tokens), place
 
-    def mask(self, row: NDArray[np.uint32], after: Sequence[int] = ()) -> None:
+    def mask(self, row: NDArray[np.uint32], after: Sequence[int] = ()) -> bool:
         reached, place = self._reach(after)
         row[:] = 0 if reached == len(after) else ~np.uint32(0)
         for token in self._allowed(place) or self._endings:
             row[token // 32] |= np.uint32(1 << token % 32)
+        return bool(row.any())
 
     def _allowed(self, place: int) -> frozenset[int]:
         rest = self._form[place:]

@@ -247,10 +247,12 @@ class Late(Form):
 
     exhausted = False
 
-    def mask(self, row: object, after: object = ()) -> None:
-        super().mask(row, after)
-        if self._place == len(self._form):
-            row[:] = 0
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
+        some = super().mask(row, after)
+        if self._place < len(self._form):
+            return some
+        row[:] = 0
+        return False
 
 
 def test_a_document_that_turns_out_to_be_complete_ends_there(synchronous: bool) -> None:
@@ -390,9 +392,9 @@ class Costly(Form):
         super().__init__(form, ending_ids)
         self._seconds = iter(seconds)
 
-    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
-        super().mask(row, after)
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
         Costly.now += next(self._seconds, 0.0)
+        return super().mask(row, after)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,9 @@ class Constraint(Protocol):
         are makes no difference."""
         ...
 
-    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
-        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
+        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next,
+        and tell whether there is one.
 
         after: tokens to take for granted this once. Behind one that is not allowed, every token
         is: nobody will draw there. Nothing is left only where the document is complete and no

@@ -53,8 +53,7 @@ class MaskTable:
 
 def _fill(words: Words, row: Row, constraint: Constraint) -> bool:
     """Whether there is a token to draw."""
-    constraint.mask(words, row.after)
-    if not words.any():
+    if not constraint.mask(words, row.after):
         return False
     sequence = row.sequence
     if sequence.generated + len(row.after) < sequence.request.stopping.min_tokens:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from collections.abc import Sequence as Items
-from contextlib import contextmanager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,27 +35,31 @@ class Metered:
         return self._constraint.exhausted
 
     def accept(self, token: int) -> None:
-        with self._spending():
-            self._constraint.accept(token)
+        begun = self._clock()
+        self._constraint.accept(token)
+        self._spend(begun)
 
     def allows(self, tokens: Items[int]) -> int:
-        with self._spending():
-            return self._constraint.allows(tokens)
+        begun = self._clock()
+        allowed = self._constraint.allows(tokens)
+        self._spend(begun)
+        return allowed
 
     def forced(self) -> list[int]:
-        with self._spending():
-            return self._constraint.forced()
-
-    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
-        self._spare += USUAL_SECONDS
-        with self._spending():
-            self._constraint.mask(row, after)
-        self._spare = min(self._spare, SPARE_SECONDS)
-
-    @contextmanager
-    def _spending(self) -> Iterator[None]:
         begun = self._clock()
-        yield
+        forced = self._constraint.forced()
+        self._spend(begun)
+        return forced
+
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
+        begun = self._clock()
+        some = self._constraint.mask(row, after)
+        self._spare += USUAL_SECONDS
+        self._spend(begun)
+        self._spare = min(self._spare, SPARE_SECONDS)
+        return some
+
+    def _spend(self, begun: float) -> None:
         self._spare -= self._clock() - begun
         if self._spare < 0:
             raise ValueError("it became too costly")

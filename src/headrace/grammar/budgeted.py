@@ -66,16 +66,17 @@ class BudgetedMatcher:
     def forced(self) -> list[int]:
         return self._due(self._place, ()) or self._matcher.forced()
 
-    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
         taken, place = self._walk(after)
         forced = self._due(place, after) if taken == len(after) else []
         if forced and self._matcher.allows(after) == len(after):
             row[:] = 0
             row[forced[0] >> 5] = np.uint32(1 << (forced[0] & 31))
-        elif taken == len(after):
-            self._matcher.mask(row, after)
-        else:
-            row[:] = np.uint32(0xFFFFFFFF)
+            return True
+        if taken == len(after):
+            return self._matcher.mask(row, after)
+        row[:] = np.uint32(0xFFFFFFFF)
+        return True
 
     def _walk(self, tokens: Items[int]) -> tuple[int, _Place]:
         """How many of them may come, as far as thoughts have to end, and where that leads."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence as Items
+from dataclasses import dataclass
 
 import numpy as np
 from llguidance import LLMatcher
@@ -11,6 +13,15 @@ from numpy.typing import NDArray
 from headrace.grammar.errors import GrammarError
 
 _ALL = np.uint32(0xFFFFFFFF)
+
+
+@dataclass(slots=True)
+class _Place:
+    """What is known of a place in the grammar. complete: nothing may follow. forced: what has no
+    alternative from there on, None where that was not asked."""
+
+    complete: bool
+    forced: list[int] | None = None
 
 
 class Matcher:
@@ -30,31 +41,28 @@ class Matcher:
         self._end = vocab_size
         self._endings = frozenset(ending_ids)
         self._scratch = np.zeros(vocab_size // 32 + 1, dtype=np.uint32)
-        self._ending_words = np.array(sorted({i >> 5 for i in self._endings}), dtype=np.intp)
-        self._ending_bits = np.array(
-            [
-                sum(1 << (i & 31) for i in self._endings if i >> 5 == word)
-                for word in self._ending_words
-            ],
-            dtype=np.uint32,
-        )
+        self._address = self._scratch.ctypes.data
+        words: defaultdict[int, int] = defaultdict(int)
+        for token in self._endings:
+            words[token >> 5] |= 1 << (token & 31)
+        self._ending_words = [(word, np.uint32(bits)) for word, bits in words.items()]
         self._ended = False
-        # What was forced before each token of the guess, and last what is forced behind it.
+        # Tokens taken for granted, and the places before each of them and behind the last.
         self._guess: list[int] = []
-        self._forced: list[list[int] | None] = [None]
+        self._places = [_Place(matcher.is_stopped())]
 
     @property
     def exhausted(self) -> bool:
         """The document is complete and nothing may follow it."""
         # Where a guess goes on, something may.
-        return not self._guess and (self._ended or self._complete())
+        return not self._guess and (self._ended or self._places[0].complete)
 
     def accept(self, token: int) -> None:
         """Take a token that the mask allowed, also one that ends the sequence. Raises ValueError
         for any other, and GrammarError where following became too costly."""
         if self._guess[:1] == [token]:
             # Behind a guess that came true we are already.
-            del self._guess[0], self._forced[0]
+            del self._guess[0], self._places[0]
             return
         self._walk(())
         if token in self._endings:
@@ -64,17 +72,17 @@ class Matcher:
         elif self._ended or not self._step(token):
             raise ValueError(f"token {token} is not allowed by the grammar")
         else:
-            self._forced[0] = self._forced.pop()
-            self._guess.clear()
+            del self._guess[0], self._places[0]
 
     def forced(self) -> list[int]:
         """Tokens that have no alternative from here on, in order; often none."""
         if self._guess:
-            return list(self._forced[0] or ())  # it was looked at on the way
+            return list(self._places[0].forced or ())  # it was looked at on the way
         return [] if self._ended else list(self._look())
 
-    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> None:
-        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next.
+    def mask(self, row: NDArray[np.uint32], after: Items[int] = ()) -> bool:
+        """Write a bit for each token, uint32 [ceil(vocab_size / 32)], 1 where it may come next,
+        and tell whether there is one.
 
         after: tokens to take for granted this once. Behind one that is not allowed every token
         is allowed: nobody will draw there. Empty only where the document is complete and there
@@ -84,14 +92,15 @@ class Matcher:
         """
         if not self._walk(after):
             row[:] = _ALL
-        elif self._ended:
+            return True
+        if self._ended:
             row[:] = 0
-            self._set_endings(row)
-        elif forced := self._look():
+            return self._allow_endings(row)
+        if forced := self._look():
             row[:] = 0
             row[forced[0] >> 5] = np.uint32(1 << (forced[0] & 31))
-        else:
-            self._fill(row)
+            return True
+        return self._fill(row)
 
     def allows(self, tokens: Items[int]) -> int:
         """How many of the tokens, from the first, may follow here one after the other."""
@@ -101,48 +110,57 @@ class Matcher:
     def any_token(self) -> int | None:
         """Some token that may come next and does not end the sequence; None where it must end."""
         self._walk(())
-        if self._ended or self._complete():
+        if self._ended or self._places[0].complete:
             return None
         if forced := self._look():
             return forced[0]
         row = np.zeros(self._scratch.size, dtype=np.uint32)
         self._fill(row)
-        row[self._ending_words] &= ~self._ending_bits
+        self._bar_endings(row)
         words = np.flatnonzero(row)
         if not words.size:
             return None
         word = int(words[0])
         return word * 32 + (int(row[word]) & -int(row[word])).bit_length() - 1
 
-    def _fill(self, row: NDArray[np.uint32]) -> None:
+    def _fill(self, row: NDArray[np.uint32]) -> bool:
         scratch = self._scratch
-        self._matcher.unsafe_compute_mask_ptr(scratch.ctypes.data, scratch.nbytes)
+        self._matcher.unsafe_compute_mask_ptr(self._address, scratch.nbytes)
         self._check()
-        row[:] = scratch[: row.size]
         word, bit = self._end >> 5, np.uint32(1 << (self._end & 31))
         may_end = bool(scratch[word] & bit)
-        if word < row.size:
-            row[word] &= ~bit
-        row[self._ending_words] &= ~self._ending_bits
+        scratch[word] &= ~bit
+        row[:] = scratch[: row.size]
+        self._bar_endings(row)
         if may_end:
-            self._set_endings(row)
-        elif not row.any():
-            if not scratch.any():
-                raise GrammarError("The grammar leads to where nothing may follow.")
+            return self._allow_endings(row) or bool(row.any())
+        if row.any():
+            return True
+        if scratch.any():
             raise GrammarError("All that may come next would end the document incomplete.")
+        raise GrammarError("The grammar leads to where nothing may follow.")
 
-    def _set_endings(self, row: NDArray[np.uint32]) -> None:
-        row[self._ending_words] |= self._ending_bits
+    def _bar_endings(self, row: NDArray[np.uint32]) -> None:
+        for word, bits in self._ending_words:
+            row[word] &= ~bits
+
+    def _allow_endings(self, row: NDArray[np.uint32]) -> bool:
+        """Whether there are any."""
+        for word, bits in self._ending_words:
+            row[word] |= bits
+        return bool(self._ending_words)
 
     def _walk(self, after: Items[int]) -> bool:
         """Go to the place behind these tokens, as far as they are allowed; whether all were."""
+        if not (after or self._guess):
+            return True
         common = 0
         while common < min(len(after), len(self._guess)) and after[common] == self._guess[common]:
             common += 1
         if surplus := len(self._guess) - common:
             self._matcher.rollback(surplus)
             self._check()
-            del self._guess[common:], self._forced[common + 1 :]
+            del self._guess[common:], self._places[common + 1 :]
         return all(not self._ended and self._step(token) for token in after[common:])
 
     def _step(self, token: int) -> bool:
@@ -153,31 +171,28 @@ class Matcher:
                 return False
         elif token in self._endings:
             return False
-        if self._complete() or self._matcher.try_consume_tokens([token]) != 1:
+        if self._places[-1].complete or self._matcher.try_consume_tokens([token]) != 1:
             self._check()
             return False
         self._guess.append(token)
-        self._forced.append(forced[1:] or None)
+        self._places.append(_Place(self._matcher.is_stopped(), forced[1:] or None))
         return True
 
     def _look(self) -> list[int]:
         """What is forced behind the guess."""
-        forced = self._forced[-1]
-        if forced is None:
-            forced = [] if self._complete() else self._matcher.compute_ff_tokens()
+        place = self._places[-1]
+        if place.forced is None:
+            forced = [] if place.complete else self._matcher.compute_ff_tokens()
             self._check()
-            for place, token in enumerate(forced):
+            for index, token in enumerate(forced):
                 if token in self._endings or token == self._end:
-                    forced = forced[:place]
+                    forced = forced[:index]
                     break
-            self._forced[-1] = forced
-        return forced
+            place.forced = forced
+        return place.forced
 
     def _may_end(self) -> bool:
         return not self._look() and self._matcher.is_accepting()
-
-    def _complete(self) -> bool:
-        return self._matcher.is_stopped()
 
     def _check(self) -> None:
         if self._matcher.is_error():

@@ -22,7 +22,6 @@ by doubling from a small one instead of trusting an extrapolation.
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
@@ -37,7 +36,9 @@ LEAST_CHUNK = 8
 """Tokens that a prompt gets even where the target leaves no room."""
 
 _REMEMBERED = 64
+_RENEWED = 16  # the fit is made again when a sixteenth of what it knows is new
 _INTERRUPTED = 3.0
+_RIDGE = 1e-12  # where features go together, any split of their cost will do
 
 
 @dataclass(slots=True)
@@ -74,58 +75,69 @@ class StepTimes:
     """The latest steps, and what they say about the next."""
 
     def __init__(self) -> None:
-        self._with_prompts: deque[tuple[Load, float]] = deque(maxlen=_REMEMBERED)
-        self._without: deque[tuple[Load, float]] = deque(maxlen=_REMEMBERED)
+        # Of each kind of step, with prompts and without: what it computed by the second, float64
+        # [2, remembered, 3], zeros where there was none yet, tokens of prompts, and how many came.
+        self._features = np.zeros((2, _REMEMBERED, 3))
+        self._chunks = np.zeros(_REMEMBERED, np.int64)
+        self._came = [0, 0]
+        self._news = 0  # steps that the fit doesn't know
         self._cost: Cost | None = None
 
     def add(self, load: Load, seconds: float) -> None:
-        steps = self._with_prompts if load.of_prompts else self._without
-        steps.append((load, seconds))
-        self._cost = None
+        kind = 0 if load.of_prompts else 1
+        at = self._came[kind] % _REMEMBERED
+        self._came[kind] += 1
+        self._features[kind, at] = (1 / seconds, load.tokens / seconds, load.attended / seconds)
+        if load.of_prompts:
+            self._chunks[at] = load.of_prompts
+        self._news += 1
 
     @property
     def largest_chunk(self) -> int:
         """Most tokens of prompts in a step that is remembered."""
-        return max((load.of_prompts for load, _ in self._with_prompts), default=0)
+        return int(self._chunks.max())
 
     @property
     def cost(self) -> Cost:
-        if self._cost is None:
-            self._cost = self._fit()
+        known = sum(min(came, _REMEMBERED) for came in self._came)
+        if self._cost is None or self._news * _RENEWED >= known:
+            self._cost, self._news = self._fit(known), 0
         return self._cost
 
-    def _fit(self) -> Cost:
-        steps = [*self._with_prompts, *self._without]
-        if not steps:
-            return Cost(0.0, 0.0, 0.0)
-        seconds = np.array([seconds for _, seconds in steps])
-        loads = np.array([(1.0, load.tokens, load.attended) for load, _ in steps])
-        features = loads / seconds[:, None]
-        coefficients = _non_negative_fit(features)
-        usual = features @ coefficients > 1 / _INTERRUPTED
-        if not usual.all():
-            coefficients = _non_negative_fit(features[usual])
+    def _fit(self, known: int) -> Cost:
+        steps = self._features.reshape(-1, 3)
+        coefficients = _non_negative_fit(steps)
+        usual = steps @ coefficients > 1 / _INTERRUPTED
+        if usual.sum() < known:
+            coefficients = _non_negative_fit(steps[usual])
         return Cost(*coefficients.tolist())
 
 
 def _non_negative_fit(features: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64 [F]: what makes the rows of features, [N, F], sum to nearly 1: the least squares
-    of all coefficients that are not negative. There are few features, so all sets that may be
-    the ones above zero are tried, largest first."""
-    count = features.shape[1]
-    scale = features.max(axis=0)
-    scaled = features / np.where(scale > 0, scale, 1.0)
+    of all coefficients that are not negative; zeros where nothing fits, as for no rows. Rows of
+    zeros say nothing.
+
+    There are few features, so all sets that may be the ones above zero are tried, largest first.
+    By the normal equations, since every step waits for this.
+    """
+    products, sums = features.T @ features, features.sum(axis=0)
+    scale = np.sqrt(products.diagonal())
+    scale[scale == 0] = 1.0
+    products, sums = products / np.outer(scale, scale), sums / scale
+    count = len(sums)
     best, least = np.zeros(count), math.inf
     for size in range(count, 0, -1):
         for kept in map(list, combinations(range(count), size)):
-            fit = np.linalg.lstsq(scaled[:, kept], np.ones(len(features)), rcond=None)[0]
-            error = float(((scaled[:, kept] @ fit - 1) ** 2).sum())
+            among = products[np.ix_(kept, kept)]
+            fit = np.linalg.solve(among + _RIDGE * np.eye(size), sums[kept])
+            error = float(fit @ among @ fit - 2 * fit @ sums[kept])  # and the number of rows
             if error < least and (fit >= 0).all():
                 best, least = np.zeros(count), error
                 best[kept] = fit
         if size == count and least < math.inf:
             break  # nothing is better than the fit of all
-    return best / np.where(scale > 0, scale, 1.0)
+    return best / scale
 
 
 class StepBudget:

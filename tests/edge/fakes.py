@@ -18,7 +18,6 @@ from uuid import UUID
 import httpx
 import msgspec
 import numpy as np
-import uvicorn
 
 from headrace.access.errors import InvalidKey
 from headrace.access.limits import UNLIMITED, Limits
@@ -34,6 +33,7 @@ from headrace.edge.aside import Aside
 from headrace.edge.deployment import Deployment
 from headrace.edge.plan import Planner
 from headrace.edge.router import ModelRouter
+from headrace.edge.server import Server, bind
 from headrace.edge.services import ModelStatus, ServedModel, Services, UnknownModel, Use
 from headrace.engine.blocks import BlockPool
 from headrace.engine.budget import StepBudget
@@ -520,12 +520,11 @@ class World:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[str]:
         """Serve on a loopback port by the real server; its base URL."""
-        config = uvicorn.Config(self.app, port=0, log_level="error", access_log=False)
-        server = uvicorn.Server(config)
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-        task = asyncio.create_task(server.serve())
+        listener = bind("127.0.0.1", 0)
+        port = listener.getsockname()[1]
+        server = Server(self.app, on_stop=lambda: None)
+        task = asyncio.create_task(server.serve(sockets=[listener]))
         await until(lambda: server.started)
-        port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield f"http://127.0.0.1:{port}"
         finally:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator
+from typing import cast
 
 import httpx
 import pytest
 
-from headrace.edge.server import Server, bind
+from headrace.edge.server import HeadHolder, Server, bind
 from tests.edge.fakes import AUTH, MODEL, World, until
 
 
@@ -94,6 +95,53 @@ async def test_stopping_lets_running_streams_end(world: World, server: Server) -
         response = await running
     assert response.text.endswith("data: [DONE]\n\n")
     assert world.books.last()["completion_tokens"] == 50
+
+
+class Wire:
+    """Notes what is written to it, each time, and that it was closed."""
+
+    def __init__(self) -> None:
+        self.told: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.told.append(data)
+
+    def close(self) -> None:
+        self.told.append(b"closed")
+
+    def is_closing(self) -> bool:
+        return self.told[-1:] == [b"closed"]
+
+
+HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+async def test_a_head_goes_out_with_what_follows_it() -> None:
+    wire = Wire()
+    holder = HeadHolder(cast(asyncio.Transport, wire))
+    holder.write(HEAD)
+    assert not wire.told
+    holder.write(b"one")
+    holder.write(b"two")
+    await asyncio.sleep(0)
+    assert wire.told == [HEAD + b"one", b"two"]
+
+
+async def test_a_head_that_nothing_follows_goes_out_in_the_next_turn() -> None:
+    wire = Wire()
+    HeadHolder(cast(asyncio.Transport, wire)).write(HEAD)
+    await asyncio.sleep(0)
+    assert wire.told == [HEAD]
+
+
+async def test_a_head_goes_out_before_the_end() -> None:
+    wire = Wire()
+    holder = HeadHolder(cast(asyncio.Transport, wire))
+    holder.write(HEAD)
+    holder.close()
+    await asyncio.sleep(0)
+    assert wire.told == [HEAD, b"closed"]
+    assert holder.is_closing()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -15,6 +15,7 @@ from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
 from headrace.edge.aside import Aside
 from headrace.edge.charge import Charge
+from headrace.edge.connection import Connection, connection_of
 from headrace.edge.endpoint import Asked, Endpoint, Reading
 from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
@@ -25,7 +26,6 @@ from headrace.edge.service_class import served_class
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
-from headrace.edge.watch import Watch
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
 from headrace.store.errors import DatabaseUnavailable
@@ -85,7 +85,7 @@ class GenerationEndpoint(Endpoint[R]):
             refused = False
             try:
                 await charge.open(principal, model, scope["path"])
-                await self._answer(plan, job, charge, receive, send)
+                await self._answer(plan, job, charge, connection_of(scope), send)
             except TURNED_AWAY:
                 refused = True
                 raise
@@ -93,9 +93,9 @@ class GenerationEndpoint(Endpoint[R]):
                 await reservation.settle(charge.consumed(refused=refused))
 
     async def _answer(
-        self, plan: Plan, job: Job, charge: Charge, receive: Receive, send: Send
+        self, plan: Plan, job: Job, charge: Charge, connection: Connection, send: Send
     ) -> None:
-        watch = Watch(receive, job.cancel)
+        connection.watch(job.cancel)
         try:
             if plan.stream:
                 beat = charge.exchange.wire.beat
@@ -104,10 +104,10 @@ class GenerationEndpoint(Endpoint[R]):
                 return
             sink = WholeSink(plan)
             await _run(job, sink, charge)
-            if not watch.gone:
+            if not connection.gone:
                 await send_json(send, plan.answer.whole(sink.choices(), charge.usage()))
         finally:
-            watch.end()
+            connection.unwatch()
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:

@@ -8,12 +8,14 @@ import gc
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from headrace.api.openai.errors import head_too_large
+from headrace.edge.connection import Connection, connect
 from headrace.edge.exchange import new_request_id
 from headrace.edge.wire import wire_of
 
@@ -43,15 +45,25 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1, which by itself would buffer a head without end. One that is not
-    complete after MAX_HEAD_BYTES is refused."""
+class HttpProtocol(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1, which by itself would buffer a head without end: one that is not
+    complete after MAX_HEAD_BYTES is refused. Requests learn at once when their client leaves."""
 
     _unfinished_head = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.transport = HeadHolder(transport)
+        self._connection = Connection()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._connection.lose()
 
     def on_message_begin(self) -> None:
         self._unfinished_head = 1
         super().on_message_begin()
+        connect(cast(Scope, self.scope), self._connection)
 
     def on_headers_complete(self) -> None:
         self._unfinished_head = 0
@@ -77,6 +89,38 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
+class HeadHolder(asyncio.Transport):
+    """Writes the head of a response together with what follows it in the same turn of the loop:
+    a small answer is one system call, which is most of what sending it costs, and one packet."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        super().__init__()
+        self._transport = transport
+        self._head = b""
+
+    def write(self, data: bytes) -> None:  # type: ignore[override]
+        if self._head:
+            self._transport.write(self._head + data)
+            self._head = b""
+        elif data.startswith(b"HTTP/1.1 "):
+            self._head = data
+            asyncio.get_running_loop().call_soon(self._release)
+        else:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        self._release()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+    def _release(self) -> None:
+        if self._head:
+            self._transport.write(self._head)
+            self._head = b""
+
+
 class Server(uvicorn.Server):
     """Serves until SIGINT or SIGTERM. Then `on_stop` is called, open requests may finish for
     GRACE_SECONDS, and `serve` returns; a second signal ends them at once."""
@@ -86,7 +130,7 @@ class Server(uvicorn.Server):
             uvicorn.Config(
                 app,
                 loop="none",
-                http=BoundedProtocol,
+                http=HttpProtocol,
                 ws="none",
                 log_config=None,
                 log_level="warning",

@@ -30,7 +30,8 @@ class Limits:
     """Sizes a backend reserves memory for at load.
 
     tokens: most tokens in a step; sequences: most sequences in a step;
-    blocks: KV blocks in the cache; threads: compute threads; kv_cache: how it holds keys.
+    blocks: KV blocks in the cache; threads: that compute, the caller's among them;
+    kv_cache: how it holds keys.
     """
 
     tokens: int

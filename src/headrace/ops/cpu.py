@@ -119,8 +119,9 @@ class CpuBackend:
 
 
 class CpuExecutable:
-    """A loaded program. `launch` returns while the compute threads work. Native code checks
-    batches and sampling as ops/checks.py does, in a fraction of the time.
+    """A loaded program. `launch` returns while the other compute threads work, if there are any;
+    `sample` works along until the step is done. Native code checks batches and sampling as
+    ops/checks.py does, in a fraction of the time.
 
     matrix_bytes: what each matrix takes in memory, by its name.
     """

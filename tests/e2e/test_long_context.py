@@ -61,7 +61,7 @@ class Stream:
                     self.begun.set()
 
 
-HEAVY = [pytest.mark.heavy, pytest.mark.timeout(3600)]  # a minute and four, on two free cores
+HEAVY = [pytest.mark.heavy, pytest.mark.timeout(3600)]  # two and 25 minutes, on two cores
 
 
 @pytest.mark.parametrize(

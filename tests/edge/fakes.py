@@ -49,6 +49,7 @@ from headrace.fleet.messages import Ready
 from headrace.fleet.supervisor import WorkerStatus
 from headrace.grammar.compiler import Compiler
 from headrace.ledger.charge import OpenCharge
+from headrace.ledger.opening import Opening
 from headrace.ops.backend import BLOCK_SIZE
 from headrace.quotas.memory import MemoryStore
 from headrace.quotas.quotas import Quotas
@@ -321,22 +322,39 @@ class PriceTag:
 
 @dataclass
 class Book:
-    """`ledger.ledger.Ledger` in memory; closing twice or unopened is a failure."""
+    """`ledger.ledger.Ledger` in memory; closing twice or unopened is a failure. held: openings
+    stay on their way."""
 
+    held: bool = False
+    late: bool = False
+    patience: float = 5.0
     opened: dict[UUID, OpenCharge] = field(default_factory=dict)
     closed: dict[UUID, dict[str, Any]] = field(default_factory=dict)
+    _written: dict[UUID, asyncio.Future[None]] = field(default_factory=dict)
 
     @property
     def backlog(self) -> int:
         return 0
 
-    async def open(self, charge: OpenCharge) -> None:
+    def open(self, charge: OpenCharge) -> Opening:
         assert charge.id not in self.opened
         self.opened[charge.id] = charge
+        written = self._written[charge.id] = asyncio.get_running_loop().create_future()
+        if not self.held:
+            written.set_result(None)
+        return Opening(written, self.patience, lambda: self.opened.pop(charge.id))
+
+    def write(self) -> None:
+        """Bring what is on its way to where it belongs."""
+        self.held = False
+        for written in self._written.values():
+            if not written.done():
+                written.set_result(None)
 
     async def close(self, charge_id: UUID, **counts: Any) -> None:
         assert charge_id in self.opened
         assert charge_id not in self.closed
+        await self._written[charge_id]
         self.closed[charge_id] = counts
 
     async def spent(self, tenant: UUID, key_id: str | None, since: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Send
 from structlog.testing import capture_logs
 
 from headrace.api import sse
@@ -63,11 +64,10 @@ async def test_each_request_has_one_charge_with_its_counts(world: World, stream:
     }
 
 
-async def test_the_charge_is_closed_before_the_last_frame(world: World) -> None:
-    sent: list[bytes] = []
-    closed: list[int] = []
-    body = json.dumps({"model": MODEL, "prompt": "a", "max_tokens": 2, "stream": True}).encode()
-    messages = [{"type": "http.request", "body": body, "more_body": False}]
+async def ask(world: World, send: Send, **body: Any) -> None:
+    """Ask for a completion without HTTP, to see when what is sent."""
+    content = json.dumps({"model": MODEL, "prompt": "a", "max_tokens": 2, **body}).encode()
+    messages = [{"type": "http.request", "body": content, "more_body": False}]
     over = asyncio.Event()
 
     async def receive() -> Any:
@@ -76,14 +76,21 @@ async def test_the_charge_is_closed_before_the_last_frame(world: World) -> None:
         await over.wait()
         return {"type": "http.disconnect"}
 
+    headers = [(b"authorization", f"Bearer {KEY}".encode())]
+    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": headers}
+    await world.app({**scope, "query_string": b""}, receive, send)
+
+
+async def test_the_charge_is_closed_before_the_last_frame(world: World) -> None:
+    sent: list[bytes] = []
+    closed: list[int] = []
+
     async def send(message: Any) -> None:
         if message["type"] == "http.response.body":
             sent.append(message["body"])
             closed.append(len(world.books.closed))
 
-    headers = [(b"authorization", f"Bearer {KEY}".encode())]
-    scope = {"type": "http", "method": "POST", "path": "/v1/completions", "headers": headers}
-    await world.app({**scope, "query_string": b""}, receive, send)
+    await ask(world, send, stream=True)
     assert sent[-1] == sse.DONE
     assert closed == [0] * (len(closed) - 1) + [1]
 
@@ -201,8 +208,50 @@ async def test_many_dropped_connections_leave_nothing() -> None:
         await until(lambda: len(asyncio.all_tasks()) <= before)
 
 
+async def test_nothing_leaves_before_its_charge_is_in_the_books(world: World) -> None:
+    world.books.held = True
+    world.say("hi")
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asked = [asyncio.create_task(ask(world, send, stream=stream)) for stream in (True, False)]
+    await until(lambda: world.supervisor.steps > 0)  # the work begins meanwhile
+    await asyncio.sleep(0.05)
+    assert not sent
+    assert not world.books.closed
+    world.books.write()
+    await asyncio.gather(*asked)
+    assert [m["status"] for m in sent if m["type"] == "http.response.start"] == [200, 200]
+    assert len(world.books.closed) == 2
+
+
+async def test_a_stream_whose_charge_cannot_be_written_is_503_and_stops(world: World) -> None:
+    world.books.held, world.books.patience = True, 0.02
+    response = await world.complete(stream=True, n=2, max_tokens=400)
+    assert error_of(response, 503)["code"] == "service_unavailable"
+    assert not world.books.opened
+    await world.idle()
+
+
+async def test_while_the_books_are_late_no_work_begins_before_its_charge(world: World) -> None:
+    world.books.held = world.books.late = True
+    asked = [asyncio.create_task(world.complete(stream=s, max_tokens=2)) for s in (True, False)]
+    await until(lambda: len(world.books.opened) == 2)
+    await asyncio.sleep(0.02)
+    assert world.supervisor.steps == 0
+    world.books.write()
+    assert [r.status_code for r in await asyncio.gather(*asked)] == [200, 200]
+    steps = world.supervisor.steps
+    world.books.held, world.books.patience = True, 0.02
+    response = await world.complete(max_tokens=2)
+    assert error_of(response, 503)["code"] == "service_unavailable"
+    assert world.supervisor.steps == steps
+
+
 async def test_a_fault_of_ours_names_the_request_and_the_next_is_served(world: World) -> None:
-    async def broken(*_: Any, **__: Any) -> None:
+    def broken(*_: Any, **__: Any) -> None:
         raise RuntimeError("disk on fire")
 
     whole, world.books.open = world.books.open, broken  # type: ignore[method-assign]

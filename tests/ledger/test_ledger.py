@@ -20,6 +20,7 @@ from headrace.ledger import writer
 from headrace.ledger.entries import Entry, Journal
 from headrace.ledger.errors import UnknownCharge
 from headrace.ledger.ledger import Ledger
+from headrace.ledger.opening import Opening
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
@@ -210,7 +211,7 @@ async def test_a_close_whose_caller_is_cancelled_is_written(books: Books) -> Non
 
 async def test_an_open_whose_caller_is_cancelled_leaves_nothing_open(books: Books) -> None:
     async with running(books.database) as ledger:
-        opening = asyncio.create_task(ledger.open(books.charge()))
+        opening = asyncio.ensure_future(ledger.open(books.charge()))
         await asyncio.sleep(0)
         opening.cancel()
     assert [row["ending"] for row in books.rows()] == ["rejected"]
@@ -300,3 +301,44 @@ async def test_the_journal_is_tidied_once_when_it_is_quiet(
         await quiet.wait()
         await asyncio.sleep(0.05)
     assert len(times) == 1
+
+
+async def test_books_are_late_while_something_waits_for_long(
+    sqlite_url: URL, hasty: Database
+) -> None:
+    books, clock = Books(hasty, create_holder(hasty)), [1000.0]
+    async with running(hasty, now=lambda: clock[0]) as ledger:
+        with locked(sqlite_url) as unlock:
+            opening = ledger.open(books.charge())
+            clock[0] += 0.09
+            assert not ledger.late
+            clock[0] += 0.02
+            assert ledger.late
+            assert not opening.failed
+            unlock()
+            await opening
+        assert not ledger.late
+
+
+async def test_a_charge_may_be_closed_while_it_is_being_opened(books: Books) -> None:
+    charge = books.charge()
+    async with running(books.database) as ledger:
+        opening = ledger.open(charge)
+        await close(ledger, charge.id)
+        await opening
+    assert books.rows()[0]["ending"] == "stop"
+
+
+async def test_two_may_wait_for_an_opening(sqlite_url: URL, hasty: Database) -> None:
+    books = Books(hasty, create_holder(hasty))
+
+    async def wait(opening: Opening) -> None:
+        await opening
+
+    async with running(hasty, patience=0.01) as ledger:
+        with locked(sqlite_url):
+            opening = ledger.open(books.charge())
+            results = await asyncio.gather(*map(wait, [opening] * 2), return_exceptions=True)
+            assert opening.failed
+    assert [type(result) for result in results] == [DatabaseUnavailable] * 2
+    assert [row["ending"] for row in books.rows()] == ["rejected"]

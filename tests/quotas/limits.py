@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headrace.quotas.inforce import KINDS
 from headrace.quotas.limit import Kind, Limit
 from headrace.quotas.store import Settlement
 
@@ -15,6 +16,7 @@ def limit(kind: Kind, size: int, name: str = "", counter: str = "") -> Limit:
     name = name or names[kind]
     return Limit(
         kind=kind,
+        unit=KINDS[name][1],
         name=name,
         subject="tenant",
         whose="acme",

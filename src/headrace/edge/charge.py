@@ -1,8 +1,8 @@
-"""What one HTTP request costs: opened before the work, closed before the last frame."""
+"""What one HTTP request costs: opened before the first frame, closed before the last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from headrace.access.price import Price
@@ -12,7 +12,7 @@ from headrace.dispatch.errors import Refused
 from headrace.edge.exchange import Exchange
 from headrace.edge.job import Job
 from headrace.edge.plan import Plan
-from headrace.edge.services import Books, ServedModel
+from headrace.edge.services import Books, Opening, ServedModel
 from headrace.ledger.charge import Ending, OpenCharge
 from headrace.observe.meter import Generated, Meter
 from headrace.quotas.demand import Consumed
@@ -21,7 +21,7 @@ from headrace.quotas.demand import Consumed
 @dataclass(slots=True)
 class Charge:
     """The charge of a job's request, whatever becomes of the job. price: of its model, if that
-    has one. closed: what it came to, once it is closed."""
+    has one. opening: once it was opened. closed: what it came to, once it is closed."""
 
     books: Books
     meter: Meter
@@ -30,11 +30,14 @@ class Charge:
     job: Job
     price: Price | None
     exchange: Exchange
+    opening: Opening = field(init=False)
     closed: Usage | None = None
 
     async def open(self, principal: Principal, model: ServedModel, endpoint: str) -> None:
+        """Write down that it begins. The work may begin when this returns; nothing of the answer
+        may leave before the opening was awaited. Raises DatabaseUnavailable."""
         self.exchange.facts.update(model=model.name, charge=str(self.id))
-        await self.books.open(
+        self.opening = self.books.open(
             OpenCharge(
                 id=self.id,
                 tenant_id=principal.tenant.id,
@@ -47,9 +50,12 @@ class Charge:
                 price_id=None if self.price is None else self.price.id,
             )
         )
+        if self.books.late:
+            await self.opening
 
     async def close(self) -> None:
-        """Write down what was generated and how it ended; committed when this returns."""
+        """Write down what was generated and how it ended; both are committed when this returns.
+        If the opening failed there is nothing to close."""
         self.closed = usage = self.usage()
         ending = self.ending()
         self.exchange.facts.update(
@@ -58,6 +64,8 @@ class Charge:
             completion_tokens=usage.completion_tokens,
         )
         self.meter.generated(self.exchange.model, self._generated(usage))
+        if self.opening.failed:
+            await self.opening
         await self.books.close(
             self.id,
             prompt_tokens=usage.prompt_tokens,

@@ -83,5 +83,5 @@ class Endpoint(ABC, Generic[R]):
         request = await self._aside.run(len(body), lambda: self._reading.parse(body))
         needs = self._reading.needs(request)
         route = await services.router.route(request.model, principal, needs, deadline)
-        exchange_of(scope).headers["x-headrace-route"] = route.why
+        exchange_of(scope).headers[b"x-headrace-route"] = route.why.encode()
         return request, deadline, route

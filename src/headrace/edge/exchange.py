@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
-from headrace.edge.headers import header
+from headrace.edge.headers import Headers, header
 from headrace.edge.wire import OPENAI, Wire, wire_of
 
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -28,7 +28,7 @@ class Exchange:
     model: str = ""
     status: int | None = None
     facts: dict[str, object] = field(default_factory=dict)
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Headers = field(default_factory=dict)
 
 
 def new_request_id() -> str:

@@ -58,7 +58,7 @@ class Front:
                 message["headers"] = [
                     *message.get("headers", ()),
                     (b"x-request-id", exchange.id.encode()),
-                    *((name.encode(), value.encode()) for name, value in exchange.headers.items()),
+                    *exchange.headers.items(),
                 ]
             await send(message)
 

@@ -78,7 +78,7 @@ class GenerationEndpoint(Endpoint[R]):
             plan = await self._dialect.plan(deployment.planner, request, id, principal)
             terms = replace(terms, long=model.is_long(plan.longest_prompt))
             price = await services.prices.price(model.name)
-            reservation = await services.quotas.reserve(principal, _demand(plan, terms, price))
+            reservation = await services.quotas.reserve(principal, id, _demand(plan, terms, price))
             exchange.headers.update(rate_limit_headers(reservation.standings, exchange.wire))
             job = Job(deployment.places, plan.generations, terms)
             charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
@@ -111,7 +111,7 @@ class GenerationEndpoint(Endpoint[R]):
 
     async def _stream(self, plan: Plan, job: Job, charge: Charge, stream: EventStream) -> None:
         try:
-            await _run(job, StreamSink(stream, plan), charge)
+            await _run(job, StreamSink(stream, charge.opening, plan), charge)
             last = plan.answer.ending(charge.usage())
         except Exception as fault:
             if not stream.started:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.edge.headers import Headers
 from headrace.edge.wire import Wire
 from headrace.quotas.limit import Standing
 
@@ -16,7 +17,7 @@ _GROUPS = {
 }
 
 
-def rate_limit_headers(standings: Sequence[Standing], wire: Wire) -> dict[str, str]:
+def rate_limit_headers(standings: Sequence[Standing], wire: Wire) -> Headers:
     """Of each group the limit that has least left, whether it is the tenant's or the key's; of
     tokens, input's or output's. None of a group without limits."""
     tightest: dict[str, tuple[int, Standing]] = {}
@@ -25,7 +26,7 @@ def rate_limit_headers(standings: Sequence[Standing], wire: Wire) -> dict[str, s
         for group in _GROUPS.get(standing.limit.name, ()):
             if group not in tightest or remaining < tightest[group][0]:
                 tightest[group] = remaining, standing
-    headers: dict[str, str] = {}
+    headers: Headers = {}
     for group, (remaining, standing) in tightest.items():
         headers.update(wire.limit(group, standing.limit.stated, remaining, standing.reset))
     return headers

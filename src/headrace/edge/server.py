@@ -80,11 +80,11 @@ class HttpProtocol(HttpToolsProtocol):
         error, id = head_too_large(MAX_HEAD_BYTES), new_request_id()
         wire = wire_of(self.url.decode("latin-1"))
         body = wire.error(error, id)
-        more = "".join(f"{name}: {value}\r\n" for name, value in wire.headers(id).items())
+        more = b"".join(b"%b: %b\r\n" % header for header in wire.headers(id).items())
         self.transport.write(
             b"HTTP/1.1 %d Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
             b"content-length: %d\r\n%bconnection: close\r\n\r\n%b"
-            % (error.status, len(body), more.encode(), body)
+            % (error.status, len(body), more, body)
         )
         self.transport.close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
@@ -62,13 +62,31 @@ class Keys(Protocol):
     async def authenticate(self, raw_key: str) -> Principal: ...
 
 
+class Opening(Protocol):
+    """A charge on its way into the books (`ledger.opening.Opening`)."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it never came there, so that nothing is to be closed."""
+        ...
+
+    def __await__(self) -> Generator[object, None, None]:
+        """Until it is there. Raises DatabaseUnavailable."""
+        ...
+
+
 class Books(Protocol):
     """`ledger.ledger.Ledger`."""
 
     @property
     def backlog(self) -> int: ...
 
-    async def open(self, charge: OpenCharge) -> None: ...
+    @property
+    def late(self) -> bool:
+        """Whether openings have to be awaited before any work."""
+        ...
+
+    def open(self, charge: OpenCharge) -> Opening: ...
 
     async def close(
         self,
@@ -276,8 +294,8 @@ class Quotas(Protocol):
         is."""
         ...
 
-    async def reserve(self, principal: Principal, demand: Demand) -> Reservation:
-        """All that the request may need, at once, or nothing. Raises `quotas.errors.LimitReached`,
+    async def reserve(self, principal: Principal, id: UUID, demand: Demand) -> Reservation:
+        """All that the request `id` may need, or nothing. Raises `quotas.errors.LimitReached`,
         or DatabaseUnavailable where it would have to be asked and cannot."""
         ...
 

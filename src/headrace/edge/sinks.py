@@ -7,23 +7,26 @@ from dataclasses import dataclass
 
 from headrace.api.openai.answer import Call, Choice
 from headrace.edge.plan import Plan
+from headrace.edge.services import Opening
 from headrace.edge.spoken import Spoken
 from headrace.edge.stream import EventStream
 from headrace.engine.output import Finish, Output, TokenLogprob
 
 
 class StreamSink:
-    """Writes each output of a choice as events; the stream starts when the first has a place.
-    Events of outputs that came together leave together."""
+    """Writes each output of a choice as events; the stream starts when the first has a place and
+    the charge's opening is in the books. Events of outputs that came together leave together."""
 
-    def __init__(self, stream: EventStream, plan: Plan) -> None:
+    def __init__(self, stream: EventStream, opening: Opening, plan: Plan) -> None:
         self._stream = stream
+        self._opening = opening
         self._answer = plan.answer
         self._new_spoken = plan.spoken
         self._spoken: dict[int, Spoken] = {}
         self._held: list[bytes] = []
 
     async def placed(self) -> None:
+        await self._opening
         if not self._stream.started:
             await self._stream.start(self._answer.beginning())
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from headrace.api import sse
-from headrace.api.anthropic import errors as anthropic
-from headrace.api.anthropic.rate_limits import moment
+from headrace.api.anthropic import rate_limits as anthropic
+from headrace.api.anthropic.errors import error_body
+from headrace.api.openai import rate_limits as openai
 from headrace.api.openai.errors import ApiError
-from headrace.api.openai.rate_limits import duration
+from headrace.edge.headers import Headers
 
 
 class Wire(Protocol):
@@ -18,7 +20,7 @@ class Wire(Protocol):
     @property
     def beat(self) -> bytes: ...
 
-    def headers(self, request_id: str) -> dict[str, str]:
+    def headers(self, request_id: str) -> Headers:
         """Of every answer, beside those of all APIs."""
         ...
 
@@ -30,7 +32,7 @@ class Wire(Protocol):
         """The last event of a stream that did not go well."""
         ...
 
-    def limit(self, group: str, limit: int, remaining: int, reset: int) -> dict[str, str]:
+    def limit(self, group: str, limit: int, remaining: int, reset: int) -> Headers:
         """Headers of a group's tightest limit. reset: milliseconds until it is whole again."""
         ...
 
@@ -38,7 +40,7 @@ class Wire(Protocol):
 class _OpenAI:
     beat = sse.KEEPALIVE
 
-    def headers(self, request_id: str) -> dict[str, str]:
+    def headers(self, request_id: str) -> Headers:
         return {}
 
     def error(self, error: ApiError, request_id: str) -> bytes:
@@ -47,33 +49,42 @@ class _OpenAI:
     def fault(self, error: ApiError, request_id: str) -> bytes:
         return sse.event(error.body())
 
-    def limit(self, group: str, limit: int, remaining: int, reset: int) -> dict[str, str]:
+    def limit(self, group: str, limit: int, remaining: int, reset: int) -> Headers:
+        of_limit, of_remaining, of_reset = _OPENAI_NAMES[group]
         return {
-            f"x-ratelimit-limit-{group}": str(limit),
-            f"x-ratelimit-remaining-{group}": str(remaining),
-            f"x-ratelimit-reset-{group}": duration(reset),
+            of_limit: b"%d" % limit,
+            of_remaining: b"%d" % remaining,
+            of_reset: openai.duration(reset).encode(),
         }
 
 
 class _Anthropic:
     beat = sse.named("ping", b'{"type":"ping"}')
 
-    def headers(self, request_id: str) -> dict[str, str]:
-        return {"request-id": request_id}
+    def headers(self, request_id: str) -> Headers:
+        return {b"request-id": request_id.encode()}
 
     def error(self, error: ApiError, request_id: str) -> bytes:
-        return anthropic.error_body(error, request_id)
+        return error_body(error, request_id)
 
     def fault(self, error: ApiError, request_id: str) -> bytes:
-        return sse.named("error", anthropic.error_body(error, request_id))
+        return sse.named("error", error_body(error, request_id))
 
-    def limit(self, group: str, limit: int, remaining: int, reset: int) -> dict[str, str]:
+    def limit(self, group: str, limit: int, remaining: int, reset: int) -> Headers:
+        of_limit, of_remaining, of_reset = _ANTHROPIC_NAMES[group]
         return {
-            f"anthropic-ratelimit-{group}-limit": str(limit),
-            f"anthropic-ratelimit-{group}-remaining": str(remaining),
-            f"anthropic-ratelimit-{group}-reset": moment(time.time() + reset / 1000),
+            of_limit: b"%d" % limit,
+            of_remaining: b"%d" % remaining,
+            of_reset: anthropic.moment(time.time() + reset / 1000).encode(),
         }
 
+
+def _encoded(names: Mapping[str, Sequence[str]]) -> dict[str, list[bytes]]:
+    return {group: [name.encode() for name in three] for group, three in names.items()}
+
+
+_OPENAI_NAMES = _encoded(openai.NAMES)
+_ANTHROPIC_NAMES = _encoded(anthropic.NAMES)
 
 OPENAI: Wire = _OpenAI()
 ANTHROPIC: Wire = _Anthropic()

@@ -1,16 +1,18 @@
-"""The books: every request is written down before its work and again after it."""
+"""The books: every request is written down when it begins and again when it is over."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from uuid import UUID
 
 import structlog
 
 from headrace.ledger.charge import ClosedCharge, Ending, OpenCharge
 from headrace.ledger.entries import Entry, interrupt_open_charges
+from headrace.ledger.opening import Opening
 from headrace.ledger.writer import Writer
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
@@ -19,7 +21,10 @@ CAPACITY = 65536
 """Entries that may wait for the database; more requests are refused."""
 
 PATIENCE_SECONDS = 5.0
-"""How long a request waits to be written down before its work."""
+"""How long a request waits to be written down when it begins."""
+
+LATE_SECONDS = 0.1
+"""Books that have something to write for longer are late."""
 
 log = structlog.get_logger("headrace.ledger")
 
@@ -71,31 +76,23 @@ class Ledger:
         """Entries that wait for the database."""
         return len(self._writer)
 
-    async def open(self, charge: OpenCharge) -> None:
-        """Write down that a request begins; committed when this returns, and then to be closed.
-        If this raises or is cancelled nothing is left to close.
+    @property
+    def late(self) -> bool:
+        """Whether something has waited for the database for so long that it may be out of reach:
+        no time to begin any work before its charge is committed."""
+        oldest = self._writer.oldest
+        return oldest is not None and self._moment() - oldest.moment > 1000 * LATE_SECONDS
 
-        Raises:
-            DatabaseUnavailable: it could not be written in time, or too much waits already.
+    def open(self, charge: OpenCharge) -> Opening:
+        """Write down that a request begins, and is to be closed. It is on its way when this
+        returns, and committed once the opening was awaited.
+
+        Raises DatabaseUnavailable: too much waits already.
         """
         if len(self._writer) >= self._capacity:
             raise DatabaseUnavailable(f"{len(self._writer)} charges wait for the database")
-        written = self._put(charge)
-
-        def lose_patience() -> None:
-            if not written.done():
-                reason = f"no charge could be written in {self._patience:g} s"
-                written.set_exception(DatabaseUnavailable(reason))
-                self._withdraw(charge.id)
-
-        patience = written.get_loop().call_later(self._patience, lose_patience)
-        try:
-            await written
-        except asyncio.CancelledError:
-            self._withdraw(charge.id)
-            raise
-        finally:
-            patience.cancel()
+        withdraw = partial(self._withdraw, charge.id)
+        return Opening(self._put(charge), self._patience, withdraw)
 
     async def close(
         self,
@@ -109,7 +106,8 @@ class Ledger:
         ending: Ending,
     ) -> None:
         """Write down what a request came to; committed when this returns, and on its way even
-        if the caller is cancelled. The first close of a charge counts.
+        if the caller is cancelled, and then its opening is, too. The first close of a charge
+        counts.
 
         Raises:
             UnknownCharge: it never was opened.

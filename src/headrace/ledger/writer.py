@@ -57,6 +57,13 @@ class Writer:
         """Entries that are not yet written."""
         return len(self._pending)
 
+    @property
+    def oldest(self) -> Entry | None:
+        """Of those that are not yet written."""
+        for pending in self._pending:
+            return pending.entry
+        return None
+
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._ended = self._loop.create_future()

@@ -23,10 +23,11 @@ def quota_families(tally: QuotaTally) -> Iterable[Metric]:
     )
     used = CounterMetricFamily("headrace_quota_used", "Used of that.", labels=WHAT)
     held = GaugeMetricFamily("headrace_quota_held", "Reserved by what is on its way.", labels=WHAT)
-    for family, counts in ((reserved, tally.reserved), (used, tally.used), (held, tally.held)):
-        for labels, amount in counts.items():
-            family.add_metric(labels, amount)
-        yield family
+    for labels, flow in tally.flows.items():
+        reserved.add_metric(labels, flow.reserved)
+        used.add_metric(labels, flow.used)
+        held.add_metric(labels, flow.held)
+    yield from (reserved, used, held)
     for name, about, total in (
         ("store_failures", "Calls to the store that failed or took too long.", tally.failures),
         ("store_outages", "Times that the store was given up.", tally.outages),

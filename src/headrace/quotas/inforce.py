@@ -7,20 +7,20 @@ from functools import lru_cache
 
 from headrace.access.limits import UNLIMITED, Limits
 from headrace.access.principal import Principal
-from headrace.quotas.limit import Kind, Limit, Subject
+from headrace.quotas.limit import Kind, Limit, Subject, Unit
 from headrace.quotas.period import span_of
 
 DAY = 86400
 
-KINDS: dict[str, Kind] = {
-    "requests_per_minute": "rate",
-    "input_tokens_per_minute": "rate",
-    "output_tokens_per_minute": "rate",
-    "concurrent_requests": "slots",
-    "budget": "budget",
-    "long_requests_per_minute": "rate",
-    "long_input_tokens_per_minute": "rate",
-    "long_concurrent_requests": "slots",
+KINDS: dict[str, tuple[Kind, Unit]] = {
+    "requests_per_minute": ("rate", "request"),
+    "input_tokens_per_minute": ("rate", "input_token"),
+    "output_tokens_per_minute": ("rate", "output_token"),
+    "concurrent_requests": ("slots", "place"),
+    "budget": ("budget", "nano"),
+    "long_requests_per_minute": ("rate", "request"),
+    "long_input_tokens_per_minute": ("rate", "input_token"),
+    "long_concurrent_requests": ("slots", "place"),
 }
 
 
@@ -46,7 +46,7 @@ def _of(
 def _each(
     limits: Limits, subject: Subject, whose: str, prefix: str, long: bool, day: int
 ) -> Iterator[Limit]:
-    for name, kind in KINDS.items():
+    for name, (kind, unit) in KINDS.items():
         size: int | None = getattr(limits, name)
         if size is None or (name.startswith("long_") and not long):
             continue
@@ -56,6 +56,7 @@ def _each(
             counter, ends = f"{counter}.{span.name}", span.ends
         yield Limit(
             kind=kind,
+            unit=unit,
             name=name,
             subject=subject,
             whose=whose,

@@ -9,6 +9,8 @@ from msgspec import Struct
 
 Kind = Literal["rate", "slots", "budget"]
 Subject = Literal["tenant", "key"]
+Unit = Literal["request", "place", "input_token", "output_token", "nano"]
+"""nano: of money, 10^-9."""
 
 MINUTE = 60_000
 """Milliseconds; and in a bucket, what one request or token is counted as. A bucket of n then
@@ -20,12 +22,14 @@ class Limit:
     """rate: a bucket of `size` that fills evenly by `rate` a minute. slots: `size` at once.
     budget: `size` nano-units of money until `ends`, in unix milliseconds.
 
-    name: the field of `access.limits.Limits` that says so, and `subject` called `whose` has it.
+    unit: what it is a number of. name: the field of `access.limits.Limits` that says so, and
+    `subject` called `whose` has it.
     counter: what is counted, unique within its tenant's account. stated: the size as it was
     configured, of which `size` may be a share.
     """
 
     kind: Kind
+    unit: Unit
     name: str
     subject: Subject
     whose: str

@@ -6,32 +6,68 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.quotas.limit import MINUTE, Draw, Level, Limit
+from headrace.quotas.limit import MINUTE, Draw, Kind, Level, Limit
 from headrace.quotas.store import Outcome, Settlement, outcome_of
 
 FORGET_AFTER = 3_600_000
 """Milliseconds after which a budget that nobody draws from is asked of the books again."""
 
-Counter = tuple[str, str]
-"""Account and name."""
-
 
 @dataclass(slots=True)
-class Bucket:
-    """used: as it was `at` that moment, when it filled by `rate` a minute."""
+class Counter:
+    """As it was `at` that moment. rate: by which a bucket empties in a minute. kept: of a bucket,
+    what is in it, MINUTE for each; of a budget, what was spent, None if that is not known.
+    held: of slots and budgets, by what is on its way."""
 
-    used: int
+    kind: Kind
     rate: int
+    kept: int | None
     at: int
-
-
-@dataclass(slots=True)
-class Purse:
-    """spent: nano-units, None if it is not known; held: for what is on its way."""
-
-    spent: int | None = None
     held: int = 0
-    at: int = 0
+
+    @property
+    def level(self) -> Level | None:
+        return None if self.kept is None else Level(self.kept + self.held, self.held)
+
+    def come_to(self, now: int, rate: int) -> None:
+        """The bucket has emptied by `rate` since. What was spent of a budget that nobody drew from
+        for long is not known any more."""
+        self.rate = rate
+        if self.kind == "rate" and self.kept:
+            self.kept = max(0, self.kept - max(0, now - self.at) * rate)
+        elif self.kind == "budget" and self.is_nothing(now):
+            self.kept = None
+        self.at = now
+
+    def is_nothing(self, now: int) -> bool:
+        """Whether it is as if it had never been."""
+        if self.kind == "rate":
+            return (self.kept or 0) <= (now - self.at) * self.rate
+        return not self.held and (self.kind == "slots" or now - self.at > FORGET_AFTER)
+
+    def has(self, draw: Draw) -> bool:
+        """Whether so much can be drawn. Nothing can of a budget that is not known."""
+        if self.kept is None:
+            return False
+        if not draw.amount:
+            return True
+        if self.kind == "rate":
+            return self.kept + draw.amount * MINUTE <= draw.limit.size * MINUTE
+        return self.kept + self.held + draw.amount <= draw.limit.size
+
+    def draw(self, amount: int) -> None:
+        if self.kind != "rate":
+            self.held += amount
+        elif self.kept is not None:
+            self.kept += amount * MINUTE
+
+    def settle(self, drawn: int, used: int) -> None:
+        if self.kind != "rate":
+            self.held -= drawn
+            if self.kept is not None:
+                self.kept += used
+        elif self.kept is not None:
+            self.kept = max(0, self.kept + (used - drawn) * MINUTE)
 
 
 def monotonic_milliseconds() -> int:
@@ -43,128 +79,75 @@ class MemoryStore:
     """`store.Store` on one event loop: no call ever waits, so each is atomic."""
 
     now: Callable[[], int] = monotonic_milliseconds
-    _buckets: dict[Counter, Bucket] = field(default_factory=dict)
-    _slots: dict[Counter, int] = field(default_factory=dict)
-    _purses: dict[Counter, Purse] = field(default_factory=dict)
-    _held: dict[str, None] = field(default_factory=dict)
+    _counters: dict[tuple[str, str], Counter] = field(default_factory=dict)  # account and name
+    _held: set[str] = field(default_factory=set)
     _sweep_at: int = 1024
 
     async def reserve(
         self, account: str, id: str, draws: Sequence[Draw], *, forced: bool = False
     ) -> Outcome:
         now = self.now()
-        outcome = self._outcome(account, draws, now)
+        self._sweep(now)
+        counters = [self._counter(account, draw.limit, now) for draw in draws]
         if id not in self._held:
-            if outcome.status == "unseeded" and not forced:
-                return outcome
-            if not forced and not all(standing.fits for standing in outcome.standings):
-                return Outcome("refused", outcome.standings)
-            self._held[id] = None
-            self._sweep(now)
-            for draw in draws:
-                self._draw(account, draw, now)
-            return Outcome("granted", [each.drawn() for each in outcome.standings])
-        return Outcome("granted", outcome.standings)
+            if not forced and not all(map(Counter.has, counters, draws)):
+                return outcome_of(draws, [counter.level for counter in counters], "refused")
+            self._held.add(id)
+            for counter, draw in zip(counters, draws, strict=True):
+                counter.draw(draw.amount)
+        return outcome_of(draws, [counter.level for counter in counters], "granted")
 
     async def settle(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:
         if id not in self._held:
             return
-        del self._held[id]
+        self._held.remove(id)
         now = self.now()
         for settlement in settlements:
-            limit, drawn, used = settlement.limit, settlement.drawn, settlement.used
-            key = (account, limit.counter)
-            if limit.kind == "rate":
-                bucket = self._bucket(key, limit.rate, now)
-                bucket.used = max(0, bucket.used + (used - drawn) * MINUTE)
-            elif limit.kind == "slots":
-                self._slots[key] -= drawn
-                if self._slots[key] <= 0:
-                    del self._slots[key]
-            else:
-                purse = self._purses[key]
-                purse.held -= drawn
-                purse.at = now
-                if purse.spent is not None:
-                    purse.spent += used
+            counter = self._counter(account, settlement.limit, now)
+            counter.settle(settlement.drawn, settlement.used)
 
     async def seed(self, account: str, counter: str, spent: int) -> None:
-        purse = self._purse((account, counter), self.now())
-        if purse.spent is None:
-            purse.spent = spent
+        now = self.now()
+        found = self._counters.setdefault((account, counter), Counter("budget", 0, None, now))
+        if found.kept is None:
+            found.kept = spent
 
     async def look(self, account: str, limits: Sequence[Limit]) -> Outcome:
-        return self._outcome(account, [Draw(limit, 0) for limit in limits], self.now())
+        now = self.now()
+        self._sweep(now)
+        levels = [self._counter(account, limit, now).level for limit in limits]
+        return outcome_of([Draw(limit, 0) for limit in limits], levels, "granted")
 
     def forget_spent(self) -> None:
         """Ask the books again for what was spent."""
-        for purse in self._purses.values():
-            purse.spent = None
+        for counter in self._counters.values():
+            if counter.kind == "budget":
+                counter.kept = None
 
     def __len__(self) -> int:
-        """Counters that are not at zero."""
-        now = self.now()
-        self._drop(now)
-        purses = sum(1 for purse in self._purses.values() if purse.held)
-        return len(self._buckets) + len(self._slots) + purses + len(self._held)
+        """Reservations, and counters that they or what was used keep from zero."""
+        self._drop(self.now())
+        kept = sum(1 for c in self._counters.values() if c.held or c.kind == "rate")
+        return kept + len(self._held)
 
-    def _outcome(self, account: str, draws: Sequence[Draw], now: int) -> Outcome:
-        levels = [self._level(account, draw.limit, now) for draw in draws]
-        return outcome_of(draws, levels, "granted")
-
-    def _level(self, account: str, limit: Limit, now: int) -> Level | None:
-        key = (account, limit.counter)
-        if limit.kind == "rate":
-            bucket = self._buckets.get(key)
-            return Level(0 if bucket is None else _drained(bucket, limit.rate, now), 0)
-        if limit.kind == "slots":
-            count = self._slots.get(key, 0)
-            return Level(count, count)
-        purse = self._purse(key, now)
-        return None if purse.spent is None else Level(purse.spent + purse.held, purse.held)
-
-    def _draw(self, account: str, draw: Draw, now: int) -> None:
-        limit, amount = draw.limit, draw.amount
-        key = (account, limit.counter)
-        if not amount:
-            return
-        if limit.kind == "rate":
-            self._bucket(key, limit.rate, now).used += amount * MINUTE
-        elif limit.kind == "slots":
-            self._slots[key] = self._slots.get(key, 0) + amount
-        else:
-            self._purse(key, now).held += amount
-
-    def _bucket(self, key: Counter, rate: int, now: int) -> Bucket:
+    def _counter(self, account: str, limit: Limit, now: int) -> Counter:
         """Brought up to this moment."""
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = Bucket(0, rate, now)
+        key = account, limit.counter
+        counter = self._counters.get(key)
+        if counter is None:
+            nothing = None if limit.kind == "budget" else 0
+            counter = self._counters[key] = Counter(limit.kind, limit.rate, nothing, now)
         else:
-            bucket.used, bucket.rate, bucket.at = _drained(bucket, rate, now), rate, now
-        return bucket
-
-    def _purse(self, key: Counter, now: int) -> Purse:
-        purse = self._purses.get(key)
-        if purse is None or (not purse.held and now - purse.at > FORGET_AFTER):
-            purse = self._purses[key] = Purse()
-        purse.at = now
-        return purse
+            counter.come_to(now, limit.rate)
+        return counter
 
     def _sweep(self, now: int) -> None:
         """Once in a while, so that it costs each call next to nothing."""
-        if len(self._buckets) + len(self._purses) >= self._sweep_at:
+        if len(self._counters) >= self._sweep_at:
             self._drop(now)
-            self._sweep_at = max(1024, 2 * (len(self._buckets) + len(self._purses)))
+            self._sweep_at = max(1024, 2 * len(self._counters))
 
     def _drop(self, now: int) -> None:
         """What is as if it had never been."""
-        for key in [k for k, b in self._buckets.items() if not _drained(b, b.rate, now)]:
-            del self._buckets[key]
-        idle = now - FORGET_AFTER
-        for key in [k for k, p in self._purses.items() if not p.held and p.at < idle]:
-            del self._purses[key]
-
-
-def _drained(bucket: Bucket, rate: int, now: int) -> int:
-    return max(0, bucket.used - max(0, now - bucket.at) * rate)
+        for key in [key for key, c in self._counters.items() if c.is_nothing(now)]:
+            del self._counters[key]

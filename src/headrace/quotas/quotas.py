@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 from uuid import UUID
 
 from headrace.access.principal import Principal
@@ -15,13 +15,12 @@ from headrace.quotas.inforce import limits_in_force
 from headrace.quotas.limit import Draw, Limit, Standing
 from headrace.quotas.period import span_of
 from headrace.quotas.refusal import refusal_of, too_large
-from headrace.quotas.store import Outcome, Settlement, Store
+from headrace.quotas.store import Settlement, Store
 from headrace.quotas.tally import QuotaTally
 from headrace.store.errors import DatabaseUnavailable
-from headrace.store.ids import uuid7
 
-COUNTED = ("requests_per_minute", "concurrent_requests")
-"""Limits that every request draws one from."""
+COUNTED = ("request", "place")
+"""Of limits in these units every request draws one."""
 
 SEEDINGS = 4
 """Attempts to reserve while budgets have to be asked of the books."""
@@ -99,7 +98,7 @@ class Quotas:
         """Raises LimitReached where a limit on requests turns the next one away whatever it is:
         known before a long one is parsed and tokenised for nothing."""
         limits = limits_in_force(principal, False, self._now())
-        counted = [limit for limit in limits if limit.name in COUNTED]
+        counted = [limit for limit in limits if limit.unit in COUNTED]
         if not counted:
             return
         outcome = await self._store.look(principal.tenant.id.hex, counted)
@@ -107,23 +106,21 @@ class Quotas:
         if not all(standing.fits for standing in standings):
             raise self._refused(standings)
 
-    async def reserve(self, principal: Principal, demand: Demand) -> Nothing | Held:
-        """Raises LimitReached, and DatabaseUnavailable where the books must be asked and cannot."""
+    async def reserve(self, principal: Principal, id: UUID, demand: Demand) -> Nothing | Held:
+        """id: nobody else's. Raises LimitReached, and DatabaseUnavailable where the books must be
+        asked and cannot."""
         limits = limits_in_force(principal, demand.long, self._now())
         if not limits:
             return NOTHING
         tenant = principal.tenant.id
-        draws = [Draw(limit, self._amount(limit, tenant, demand)) for limit in limits]
+        draws = self._draws(limits, tenant, demand)
         for draw in draws:
-            if draw.limit.kind != "budget" and draw.amount > draw.limit.size:
+            if draw.amount > draw.limit.size and draw.limit.kind != "budget":
                 self._count(draw.limit)
                 raise too_large(draw, await self.standings(principal))
-        id = uuid7().hex
-        outcome = await self._seeded(principal, lambda: self._store.reserve(tenant.hex, id, draws))
-        if outcome.status == "refused":
-            raise self._refused(outcome.standings)
-        self._tally.hold(outcome.standings)
-        return Held(self, tenant, id, demand, outcome.standings)
+        standings = await self._draw(principal, id.hex, draws)
+        self._tally.hold(standings)
+        return Held(self, tenant, id.hex, demand, standings)
 
     async def standings(self, principal: Principal) -> Sequence[Standing]:
         """How its limits stand, for an answer that reserved nothing. Budgets are left out."""
@@ -143,30 +140,35 @@ class Quotas:
     ) -> None:
         if not demand.bounded and consumed.completion_tokens:
             self._expectation.learn(tenant, consumed.completion_tokens)
-        settlements = [Settlement(s.limit, s.amount, _used(s.limit, consumed)) for s in standings]
+        used = consumed.amounts()
+        settlements = [Settlement(s.limit, s.amount, used[s.limit.unit]) for s in standings]
         self._tally.settle(settlements)
         await self._store.settle(tenant.hex, id, settlements)
 
-    def _amount(self, limit: Limit, tenant: UUID, demand: Demand) -> int:
-        match limit.name.removeprefix("long_"):
-            case "input_tokens_per_minute":
-                return demand.prompt_tokens
-            case "output_tokens_per_minute" if demand.bounded:
-                return demand.output_tokens
-            case "output_tokens_per_minute":
-                return min(self._expectation.of(tenant), demand.output_tokens, limit.size)
-            case "budget":
-                return demand.cost
-            case _:
-                return 1
+    def _draws(self, limits: Sequence[Limit], tenant: UUID, demand: Demand) -> Sequence[Draw]:
+        """Output whose bound the caller didn't set is drawn as expected, and never turned away
+        for good."""
+        if demand.bounded:
+            amounts = demand.amounts(demand.output_tokens)
+            return [Draw(limit, amounts[limit.unit]) for limit in limits]
+        amounts = demand.amounts(min(self._expectation.of(tenant), demand.output_tokens))
+        return [
+            Draw(limit, min(limit.size, amounts[limit.unit]))
+            if limit.unit == "output_token"
+            else Draw(limit, amounts[limit.unit])
+            for limit in limits
+        ]
 
-    async def _seeded(
-        self, principal: Principal, reserve: Callable[[], Coroutine[Any, Any, Outcome]]
-    ) -> Outcome:
+    async def _draw(
+        self, principal: Principal, id: str, draws: Sequence[Draw]
+    ) -> Sequence[Standing]:
+        account = principal.tenant.id.hex
         for _ in range(SEEDINGS):
-            outcome = await reserve()
-            if outcome.status != "unseeded":
-                return outcome
+            outcome = await self._store.reserve(account, id, draws)
+            if outcome.status == "granted":
+                return outcome.standings
+            if outcome.status == "refused":
+                raise self._refused(outcome.standings)
             for limit in outcome.unseeded:
                 await self._seed(principal, limit)
         raise DatabaseUnavailable("what was spent of budgets could not be told to the counters")
@@ -186,17 +188,3 @@ class Quotas:
 
     def _count(self, limit: Limit) -> None:
         self._tally.refused[limit.name, limit.subject] += 1
-
-
-def _used(limit: Limit, consumed: Consumed) -> int:
-    match limit.name.removeprefix("long_"):
-        case "requests_per_minute":
-            return 0 if consumed.refused else 1
-        case "input_tokens_per_minute":
-            return consumed.prompt_tokens
-        case "output_tokens_per_minute":
-            return consumed.completion_tokens
-        case "budget":
-            return consumed.cost
-        case _:
-            return 0

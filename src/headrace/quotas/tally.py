@@ -12,21 +12,25 @@ from headrace.quotas.store import Settlement
 
 
 @dataclass(slots=True)
-class QuotaTally:
-    """Numbers that only grow, but for `held` and the last two.
+class Flow:
+    """Of one tenant's limit, in the limit's unit. reserved: by what is settled by now; used: of
+    that, never of places; held: by what is not yet settled."""
 
-    refused: requests by the limit that refused them and whose it was. By tenant and limit, in the
-    limit's own unit: reserved, by what is settled by now; used of that; held, by what is not yet
-    settled; places are held, never used. decided_alone: reservations
-    decided by a share of limits, because the store was out of reach; failures: calls to it that
-    failed or took too long; outages: times it was given up. alone: whether it is given up now;
-    edges: how many share the limits, as far as was known last.
+    reserved: int = 0
+    used: int = 0
+    held: int = 0
+
+
+@dataclass(slots=True)
+class QuotaTally:
+    """refused: requests by the limit that refused them and whose it was. flows: by tenant and
+    limit. decided_alone: reservations decided by a share of limits, because the store was out of
+    reach; failures: calls to it that failed or took too long; outages: times it was given up.
+    alone: whether it is given up now; edges: how many share the limits, as far as was known last.
     """
 
     refused: Counter[tuple[str, str]] = field(default_factory=Counter)
-    reserved: Counter[tuple[str, str]] = field(default_factory=Counter)
-    used: Counter[tuple[str, str]] = field(default_factory=Counter)
-    held: Counter[tuple[str, str]] = field(default_factory=Counter)
+    flows: dict[tuple[str, str], Flow] = field(default_factory=dict)
     tenants: Few = field(default_factory=Few)
     decided_alone: int = 0
     failures: int = 0
@@ -38,17 +42,22 @@ class QuotaTally:
         """A reservation was made."""
         for standing in standings:
             if standing.limit.subject == "tenant":
-                self.held[self._labels(standing.limit)] += standing.amount
+                self._flow(standing.limit).held += standing.amount
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """It was settled."""
         for settlement in settlements:
-            if settlement.limit.subject == "tenant":
-                labels = self._labels(settlement.limit)
-                self.held[labels] -= settlement.drawn
-                if settlement.limit.kind != "slots":
-                    self.reserved[labels] += settlement.drawn
-                    self.used[labels] += settlement.used
+            limit, drawn = settlement.limit, settlement.drawn
+            if limit.subject == "tenant":
+                flow = self._flow(limit)
+                flow.held -= drawn
+                if limit.kind != "slots":
+                    flow.reserved += drawn
+                    flow.used += settlement.used
 
-    def _labels(self, limit: Limit) -> tuple[str, str]:
-        return self.tenants.label(limit.whose), limit.name
+    def _flow(self, limit: Limit) -> Flow:
+        labels = self.tenants.label(limit.whose), limit.name
+        flow = self.flows.get(labels)
+        if flow is None:
+            flow = self.flows[labels] = Flow()
+        return flow

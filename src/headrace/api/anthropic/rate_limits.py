@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-HEADERS = [
-    f"anthropic-ratelimit-{group}-{what}"
+NAMES = {
+    group: tuple(f"anthropic-ratelimit-{group}-{what}" for what in ("limit", "remaining", "reset"))
     for group in ("requests", "tokens", "input-tokens", "output-tokens")
-    for what in ("limit", "remaining", "reset")
-]
+}
+"""Of each group: its limit, what remains of it, and when it is whole again."""
+
+HEADERS = [name for names in NAMES.values() for name in names]
 
 
 def moment(seconds: float) -> str:

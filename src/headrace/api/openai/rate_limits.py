@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-HEADERS = [
-    f"x-ratelimit-{what}-{group}"
+NAMES = {
+    group: tuple(f"x-ratelimit-{what}-{group}" for what in ("limit", "remaining", "reset"))
     for group in ("requests", "tokens", "input-tokens", "output-tokens")
-    for what in ("limit", "remaining", "reset")
-]
+}
+"""Of each group: its limit, what remains of it, and when it is whole again."""
+
+HEADERS = [name for names in NAMES.values() for name in names]
 
 
 def duration(milliseconds: int) -> str:

@@ -342,7 +342,7 @@ class Book:
         written = self._written[charge.id] = asyncio.get_running_loop().create_future()
         if not self.held:
             written.set_result(None)
-        return Opening(written, self.patience, lambda: self.opened.pop(charge.id))
+        return Opening(written, self.patience, lambda: None, lambda: self.opened.pop(charge.id))
 
     def write(self) -> None:
         """Bring what is on its way to where it belongs."""

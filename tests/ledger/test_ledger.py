@@ -342,3 +342,24 @@ async def test_two_may_wait_for_an_opening(sqlite_url: URL, hasty: Database) -> 
             assert opening.failed
     assert [type(result) for result in results] == [DatabaseUnavailable] * 2
     assert [row["ending"] for row in books.rows()] == ["rejected"]
+
+
+async def test_an_opening_nobody_waits_for_goes_with_its_closing(
+    books: Books, batches: list[int]
+) -> None:
+    async with running(books.database) as ledger:
+        charges = [books.charge(), books.charge()]
+        ledger.open(charges[0])
+        await asyncio.sleep(0)
+        await close(ledger, charges[0].id)
+        assert batches == [2]
+        ledger.open(charges[1])  # alone, soon
+        while len(batches) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert len(books.rows()) == 2
+
+
+async def test_stop_writes_an_opening_that_nobody_waits_for(books: Books) -> None:
+    async with running(books.database) as ledger:
+        ledger.open(books.charge())
+    assert [row["ending"] for row in books.rows()] == [None]

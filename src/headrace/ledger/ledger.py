@@ -85,14 +85,15 @@ class Ledger:
 
     def open(self, charge: OpenCharge) -> Opening:
         """Write down that a request begins, and is to be closed. It is on its way when this
-        returns, and committed once the opening was awaited.
+        returns, with its closing if that comes soon, and committed once the opening was awaited.
 
         Raises DatabaseUnavailable: too much waits already.
         """
         if len(self._writer) >= self._capacity:
             raise DatabaseUnavailable(f"{len(self._writer)} charges wait for the database")
+        written = self._put(charge, soon=False)
         withdraw = partial(self._withdraw, charge.id)
-        return Opening(self._put(charge), self._patience, withdraw)
+        return Opening(written, self._patience, self._writer.hurry, withdraw)
 
     async def close(
         self,
@@ -136,8 +137,8 @@ class Ledger:
             )
         )
 
-    def _put(self, charge: OpenCharge | ClosedCharge) -> asyncio.Future[None]:
-        return self._writer.put(Entry(charge, self._edge, self._moment()))
+    def _put(self, charge: OpenCharge | ClosedCharge, *, soon: bool = True) -> asyncio.Future[None]:
+        return self._writer.put(Entry(charge, self._edge, self._moment()), soon=soon)
 
     def _moment(self) -> int:
         return int(self._now() * 1000)

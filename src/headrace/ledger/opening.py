@@ -13,16 +13,21 @@ class Opening:
     meanwhile, and what an answer cost is known even if this process dies.
 
     written: resolved when it is committed. patience: seconds that whoever awaits it will wait.
-    withdraw: ends the charge, which may be on its way still.
+    hurry: says that somebody waits. withdraw: ends the charge, which may be on its way still.
     """
 
-    __slots__ = ("_patience", "_withdraw", "_written")
+    __slots__ = ("_hurry", "_patience", "_withdraw", "_written")
 
     def __init__(
-        self, written: asyncio.Future[None], patience: float, withdraw: Callable[[], None]
+        self,
+        written: asyncio.Future[None],
+        patience: float,
+        hurry: Callable[[], None],
+        withdraw: Callable[[], None],
     ) -> None:
         self._written = written
         self._patience = patience
+        self._hurry = hurry
         self._withdraw = withdraw
 
     @property
@@ -41,6 +46,7 @@ class Opening:
         self._written.result()
 
     async def _committed(self) -> None:
+        self._hurry()
         patience = asyncio.get_running_loop().call_later(self._patience, self._lose_patience)
         try:
             await self._written

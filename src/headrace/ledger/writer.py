@@ -21,6 +21,9 @@ from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 
 BATCH = 500
+DELAY = 0.01
+"""Seconds that an entry may wait for others, if nobody waits for it."""
+
 FIRST_DELAY, LONGEST_DELAY = 0.05, 5.0
 QUIET_SECONDS = 1.0
 
@@ -37,7 +40,8 @@ class Pending:
 
 class Writer:
     """Group commit on a thread of its own: what arrives during one transaction goes into the
-    next, so an entry waits for two transactions at most, however many there are.
+    next, so an entry waits for two transactions at most, however many there are. The opening of
+    a short request goes with its closing, which halves what a lone one costs.
 
     While the database is locked or down the entries stay here, in order, and it tries again.
     alarm_at: number of waiting entries that is reported as a fault.
@@ -50,6 +54,7 @@ class Writer:
         self._queue: deque[Pending] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()  # rings with whether it goes on
         self._ringing = False
+        self._reminder: asyncio.TimerHandle | None = None
         self._accepting = self._stopping = False
         self._given_up = threading.Event()
 
@@ -70,9 +75,10 @@ class Writer:
         self._accepting = True
         threading.Thread(target=self._run, name="ledger", daemon=True).start()
 
-    def put(self, entry: Entry) -> asyncio.Future[None]:
+    def put(self, entry: Entry, *, soon: bool) -> asyncio.Future[None]:
         """Queue an entry. The future is resolved when it is committed, or fails if it can never
-        be; to cancel it changes nothing for the entry."""
+        be; to cancel it changes nothing for the entry. soon: at once, else with the next that is
+        or, if there is none, after DELAY."""
         if not self._accepting:
             refused = Pending(entry, asyncio.get_running_loop().create_future())
             _give_up(refused, "the ledger does not run")
@@ -80,12 +86,19 @@ class Writer:
         pending = Pending(entry, self._loop.create_future())
         self._pending[pending] = None
         self._queue.append(pending)
-        if not self._ringing:
-            self._ringing = True
-            self._loop.call_soon(self._ring)
+        if soon:
+            self.hurry()
+        elif self._reminder is None:
+            self._reminder = self._loop.call_later(DELAY, self._remember)
         if len(self._pending) == self._alarm_at:
             log.error("ledger_backlog", waiting=len(self._pending))
         return pending.written
+
+    def hurry(self) -> None:
+        """Somebody waits for what is queued."""
+        if not self._ringing:
+            self._ringing = True
+            self._loop.call_soon(self._ring)
 
     def _ring(self) -> None:
         """Once in a turn of the event loop: to wake the thread for every entry would cost as much
@@ -93,11 +106,17 @@ class Writer:
         self._ringing = False
         self._bell.put(True)
 
+    def _remember(self) -> None:
+        self._reminder = None
+        if self._queue:
+            self.hurry()
+
     async def stop(self, timeout: float) -> None:
         """Write what waits, in at most so many seconds; the rest goes to the log."""
         if not self._accepting:
             return
         self._stopping = True
+        self.hurry()
         self._end_when_empty()
         await asyncio.wait({self._ended}, timeout=timeout)
         self._accepting = False

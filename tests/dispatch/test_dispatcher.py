@@ -220,8 +220,8 @@ async def test_a_place_is_handed_on_when_prompts_are_through() -> None:
     """The first token of one lets the next begin, without anything having ended."""
     worker = HandSupervisor()
     dispatcher = Dispatcher(worker)  # type: ignore[arg-type]
-    await dispatcher.start()
     dispatcher._resize = lambda: dispatcher._arbiter.resize(9, None, ahead=1)  # type: ignore[method-assign]
+    await dispatcher.start()
     await place_all(dispatcher, "a", "b")
     assert worker.submitted == ["a"]
     worker.say("a", 1)

@@ -193,7 +193,7 @@ class Arbiter:
     def _guess(self, queue: ClassQueue, entry: Entry) -> None:
         """What it will cost, as far as that can be told now."""
         entry.cached = self._known(entry)
-        entry.expected = queue.party(entry.tenant, entry.weight).expect(entry.max_tokens)
+        entry.expected = queue.expect(entry)
 
     def _place(self, queue: ClassQueue, entry: Entry, now: float) -> None:
         entry.placed = now

@@ -96,6 +96,8 @@ class Dispatcher:
         """Raises what `place` would raise at once for the smallest request on these terms: before
         it is known how large one is, it can be refused for next to nothing."""
         self._check_open()
+        if not self._waiting:
+            return  # nobody is before it
         smallest = self._entry(terms, prompt=1, max_tokens=1)
         if shed := self._arbiter.refuse(smallest, smallest.arrived):
             raise _overloaded(shed)
@@ -120,7 +122,7 @@ class Dispatcher:
         request = replace(request, priority=rank, long=terms.long)
         ticket = Ticket(entry, request, asyncio.get_running_loop().create_future())
         self._waiting[entry] = ticket
-        self._advance()
+        self._hand_out()
         try:
             return await ticket.granted
         except asyncio.CancelledError:
@@ -164,17 +166,20 @@ class Dispatcher:
         )
 
     def _advance(self) -> None:
-        """Do what can be done now; called whenever a request, a place or the worker changes."""
+        """Do what can be done now; called whenever a place or the worker changes."""
         if self._advancing is not None:
             self._advancing.cancel()
             self._advancing = None
         self._note_outage()
         self._resize()
+        self._hand_out()
+        if not self._supervisor.live:
+            self._idle.set()
+
+    def _hand_out(self) -> None:
         while self._waiting and self._move():
             pass
         self._set_alarm()
-        if not self._supervisor.live:
-            self._idle.set()
 
     def _move(self) -> bool:
         """Whether places were handed out that nobody took."""

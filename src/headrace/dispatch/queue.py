@@ -50,10 +50,6 @@ class Party:
     def line(self, entry: Entry) -> Line:
         return self.long if entry.long else self.short
 
-    def expect(self, max_tokens: int) -> int:
-        """Tokens that an answer will have."""
-        return min(max_tokens, round(self.outputs))
-
     def backlog(self, long: bool) -> int:
         """Cost of what waits in a lane."""
         return (self.long if long else self.short).cost
@@ -87,6 +83,12 @@ class ClassQueue:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
         known = self.parties.get(tenant)
         return Party(tenant, Account(weight), self._outputs) if known is None else known
+
+    def expect(self, entry: Entry) -> int:
+        """Tokens that its answer will have."""
+        party = self.parties.get(entry.tenant)
+        outputs = self._outputs if party is None else party.outputs
+        return min(entry.max_tokens, round(outputs))
 
     def add(self, entry: Entry) -> None:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)

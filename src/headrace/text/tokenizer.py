@@ -22,6 +22,9 @@ Known = Mapping[str, list[int]]
 
 NOTHING: Known = MappingProxyType({})
 
+SHORT = 512
+"""Characters up to which no other thread is let run meanwhile, which takes longer than they do."""
+
 
 class Tokenizer:
     """A vocabulary that encodes text and knows the exact bytes of its tokens.
@@ -109,7 +112,8 @@ class Tokenizer:
             return []
         encoder = self._codec.start if first else self._codec.middle
         try:
-            # Unlike `encode` this lets other threads run, and it skips what we don't ask for.
+            if len(text) <= SHORT:
+                return list(encoder.encode(text, add_special_tokens=False).ids)
             (encoding,) = encoder.encode_batch_fast([text], add_special_tokens=False)
             return list(encoding.ids)
         except TypeError:

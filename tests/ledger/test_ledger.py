@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence, Set
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +17,8 @@ from sqlalchemy import URL
 from structlog.testing import capture_logs
 
 from headrace.ledger import writer
-from headrace.ledger.entries import Entry, Journal
+from headrace.ledger.charge import ClosedCharge
+from headrace.ledger.entries import Entry, Journal, interrupt_open_charges
 from headrace.ledger.errors import UnknownCharge
 from headrace.ledger.ledger import Ledger
 from headrace.ledger.opening import Opening
@@ -363,3 +364,29 @@ async def test_stop_writes_an_opening_that_nobody_waits_for(books: Books) -> Non
     async with running(books.database) as ledger:
         ledger.open(books.charge())
     assert [row["ending"] for row in books.rows()] == [None]
+
+
+def closed(id: UUID, tokens: int) -> ClosedCharge:
+    counts = dict.fromkeys(("prompt_tokens", "cached_tokens", "reasoning_tokens"), 0)
+    return ClosedCharge(id=id, completion_tokens=tokens, ending="stop", **counts)
+
+
+def test_what_is_opened_and_closed_at_once_is_one_row_like_any_other(books: Books) -> None:
+    charge = books.charge()
+    with closing(Journal(books.database)) as journal:
+        opening, end = Entry(charge, EDGE, 1), Entry(closed(charge.id, 7), EDGE, 2)
+        for entries in ([opening, end], [opening, end], [opening], [end, end]):
+            assert not journal.write(entries)
+        (row,) = books.rows()
+        assert (row["opened_at"], row["closed_at"], row["completion_tokens"]) == (1, 2, 7)
+        again = Entry(closed(charge.id, 8), EDGE, 3)
+        assert not journal.write([opening, again, again])
+        assert books.rows() == [row]
+        lost = books.charge()
+        assert not journal.write([Entry(lost, EDGE, 4)])
+        with books.database.transaction(write=True) as connection:
+            assert interrupt_open_charges(connection, EDGE, 5) == 1
+        assert not journal.write([Entry(lost, EDGE, 4), Entry(closed(lost.id, 9), EDGE, 6)])
+        assert [row["completion_tokens"] for row in books.rows()] == [7, 9]
+        ghost = Entry(closed(uuid7(), 1), EDGE, 7)
+        assert journal.write([opening, end, ghost]) == {ghost.charge.id}

@@ -104,6 +104,7 @@ class Supervisor:
         self._last_error: str | None = None
         self._traffic = Traffic()
         self._submitted: list[GenerationRequest] = []  # not yet sent
+        self._gathering = False  # until the turn of the event loop is over
         self._nonce = 0
         self._silent_beats = 0
         self._ready_at = 0.0
@@ -156,10 +157,14 @@ class Supervisor:
             raise WorkerUnavailable("no engine is running")
         if request.id in self._traffic:
             raise ValueError(f"request {request.id} is live already")
-        if not self._submitted:
-            asyncio.get_running_loop().call_soon(self._send_submitted)
-        self._submitted.append(request)
-        return self._traffic.open(request)
+        mailbox = self._traffic.open(request)
+        if self._gathering:
+            self._submitted.append(request)
+        else:
+            self._gathering = True
+            asyncio.get_running_loop().call_soon(self._stop_gathering)
+            self._child.send(Submit([request]))
+        return mailbox
 
     def cancel(self, request_id: str) -> None:
         """Stop a request's work; nothing happens if it has ended."""
@@ -172,9 +177,13 @@ class Supervisor:
             self._send_submitted()
             self._child.send(Cancel([request_id]))
 
+    def _stop_gathering(self) -> None:
+        self._gathering = False
+        self._send_submitted()
+
     def _send_submitted(self) -> None:
-        """What was submitted in one turn of the event loop leaves in one message: to wake the
-        worker costs more than a request."""
+        """The first of a turn of the event loop leaves at once, the others in one message: to wake
+        the worker costs more than a request."""
         submitted, self._submitted = self._submitted, []
         if submitted and self._child is not None:
             self._child.send(Submit(submitted))

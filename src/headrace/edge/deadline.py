@@ -22,15 +22,18 @@ UNSAID = "NOT_GIVEN"
 
 MOST_MILLISECONDS = 10**9
 
+_DEADLINE = DEADLINE_HEADER.encode()
+_TIMEOUTS = [(name, name.encode()) for name in TIMEOUT_HEADERS]
+
 
 def deadline_of(scope: Scope) -> float | None:
     """Unix seconds, the earliest of what the headers say; None if they say nothing. Raises
     ApiError if one makes no sense."""
     waits = []
-    if (text := header(scope, DEADLINE_HEADER.encode())) is not None:
+    if (text := header(scope, _DEADLINE)) is not None:
         waits.append(_milliseconds(text) / 1000)
-    for name in TIMEOUT_HEADERS:
-        text = header(scope, name.encode())
+    for name, encoded in _TIMEOUTS:
+        text = header(scope, encoded)
         if text is not None and text != UNSAID:
             waits.append(_seconds(name, text))
     soonest = min(waits, default=math.inf)

@@ -137,7 +137,7 @@ class MemoryStore:
         if counter is None:
             nothing = None if limit.kind == "budget" else 0
             counter = self._counters[key] = Counter(limit.kind, limit.rate, nothing, now)
-        else:
+        elif counter.at != now:
             counter.come_to(now, limit.rate)
         return counter
 

@@ -41,23 +41,22 @@ class QuotaTally:
     def hold(self, standings: Sequence[Standing]) -> None:
         """A reservation was made."""
         for standing in standings:
-            if standing.limit.subject == "tenant":
-                self._flow(standing.limit).held += standing.amount
+            limit = standing.limit
+            if limit.subject == "tenant":
+                flow = self.flows.get((limit.whose, limit.name)) or self._flow(limit)
+                flow.held += standing.amount
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
         """It was settled."""
         for settlement in settlements:
             limit, drawn = settlement.limit, settlement.drawn
             if limit.subject == "tenant":
-                flow = self._flow(limit)
+                flow = self.flows.get((limit.whose, limit.name)) or self._flow(limit)
                 flow.held -= drawn
                 if limit.kind != "slots":
                     flow.reserved += drawn
                     flow.used += settlement.used
 
     def _flow(self, limit: Limit) -> Flow:
-        labels = self.tenants.label(limit.whose), limit.name
-        flow = self.flows.get(labels)
-        if flow is None:
-            flow = self.flows[labels] = Flow()
-        return flow
+        """Of one that is new, or that shares its flow with others."""
+        return self.flows.setdefault((self.tenants.label(limit.whose), limit.name), Flow())

@@ -221,8 +221,15 @@ async def test_models_are_listed_as_anthropics_for_those_who_say_its_version(wor
     page = {"data": [info], "has_more": False, "first_id": MODEL, "last_id": MODEL}
     assert (await world.http.get("/v1/models")).json() == page
     assert (await world.http.get(f"/v1/models/{MODEL}")).json() == info
+    refused(await world.http.get("/v1/models/none"), 404, "not_found_error")
+    world.keys.limit(requests_per_minute=10)
+    limits = (await world.http.get("/v1/models")).headers
+    assert limits["anthropic-ratelimit-requests-remaining"] == "10"
+    assert "x-ratelimit-remaining-requests" not in limits
     world.http.headers["anthropic-version"] = "1"
-    assert (await world.http.get("/v1/models")).status_code == 400
+    refused(await world.http.get("/v1/models"), 400, "invalid_request_error")
+    world.http.headers["authorization"] = "Bearer hr-no_body"
+    refused(await world.http.get("/v1/models"), 401, "authentication_error")
 
 
 async def test_refusals_are_in_its_shape(world: World) -> None:

@@ -14,6 +14,7 @@ from headrace.edge.exchange import exchange_of
 from headrace.edge.rate_limits import rate_limit_headers
 from headrace.edge.responses import json_response
 from headrace.edge.services import ServedModel, Services
+from headrace.edge.wire import ANTHROPIC
 
 
 class ModelsEndpoint:
@@ -27,7 +28,7 @@ class ModelsEndpoint:
     async def all(self, request: Request) -> Response:
         principal = await self._greet(request)
         names = self._router.names(principal)
-        if _speaks_anthropics(request):
+        if exchange_of(request.scope).wire is ANTHROPIC:
             return json_response(model_page([_info(name, model) for name, model in names]))
         return json_response(ModelList(data=[_card(name, model) for name, model in names]))
 
@@ -36,23 +37,19 @@ class ModelsEndpoint:
         principal = await self._greet(request)
         name = request.path_params["model"]
         model = self._router.find(name, principal)
-        told = _info(name, model) if _speaks_anthropics(request) else _card(name, model)
-        return json_response(told)
+        if exchange_of(request.scope).wire is ANTHROPIC:
+            return json_response(_info(name, model))
+        return json_response(_card(name, model))
 
     async def _greet(self, request: Request) -> Principal:
-        """Who asks; the answer tells how its limits stand, though it draws from none."""
+        """Who asks; the answer tells how its limits stand, though it draws from none. Raises
+        ApiError, also for a version of Anthropic's API that there is not."""
         principal = await authenticate(request.scope, self._keys)
+        check_version(request.headers.get(HEADER))
         standings = await self._quotas.standings(principal)
         exchange = exchange_of(request.scope)
         exchange.headers.update(rate_limit_headers(standings, exchange.wire))
         return principal
-
-
-def _speaks_anthropics(request: Request) -> bool:
-    """Raises ApiError for a version that there is not."""
-    version = request.headers.get(HEADER)
-    check_version(version)
-    return version is not None
 
 
 def _info(name: str, model: ServedModel) -> ModelInfo:

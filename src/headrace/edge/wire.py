@@ -90,5 +90,9 @@ OPENAI: Wire = _OpenAI()
 ANTHROPIC: Wire = _Anthropic()
 
 
-def wire_of(path: str) -> Wire:
-    return ANTHROPIC if path.startswith("/v1/messages") else OPENAI
+def wire_of(path: str, *, versioned: bool = False) -> Wire:
+    """versioned: the caller named a version of Anthropic's API. Its models are under the same path
+    as OpenAI's."""
+    if path.startswith("/v1/messages") or (versioned and path.startswith("/v1/models")):
+        return ANTHROPIC
+    return OPENAI

@@ -215,6 +215,7 @@ def _give_up(pending: Pending, reason: str) -> None:
 def _fail(pending: Pending, error: Exception) -> None:
     if not pending.written.done():
         pending.written.set_exception(error)
+        pending.written.exception()  # it was logged, whether or not anybody waits for it
 
 
 def _told(entry: Entry) -> dict[str, object]:

@@ -69,13 +69,6 @@ class Standing(Struct, frozen=True, gc=False):
         unit = MINUTE if limit.kind == "rate" else 1
         return amount == 0 or self.level.used + amount * unit <= limit.size * unit
 
-    def drawn(self) -> Standing:
-        """As it stands when the amount has been drawn."""
-        limit, amount, used, held = self.limit, self.amount, self.level.used, self.level.held
-        if limit.kind == "rate":
-            return Standing(limit, amount, Level(used + amount * MINUTE, held))
-        return Standing(limit, amount, Level(used + amount, held + amount))
-
     @property
     def remaining(self) -> int:
         """Whole ones that are left."""

@@ -195,12 +195,15 @@ async def test_who_waits_past_its_deadline_is_turned_away_on_time(
 
 async def test_it_is_cheap_to_ask_first(dispatcher: Dispatcher) -> None:
     dispatcher.check(Terms())
+    with pytest.raises(Overloaded):  # late by itself, though nobody waits
+        dispatcher.check(Terms(deadline=time.time() - 1))
+    assert dispatcher.status().sheds == {("default", "would_be_late"): 1}
     tasks = await place_all(dispatcher, "a", "b", "c", "d", "e")
     with pytest.raises(Overloaded) as refused:
         dispatcher.check(Terms())
     assert refused.value.reason == "queue_full"
     dispatcher.check(Terms(tenant=UUID(int=1)))  # a modest one has room
-    assert dispatcher.status().sheds == {("default", "queue_full"): 1}
+    assert dispatcher.status().sheds[("default", "queue_full")] == 1
     dispatcher.drain()
     with pytest.raises(Unavailable):
         dispatcher.check(Terms())

@@ -96,8 +96,6 @@ class Dispatcher:
         """Raises what `place` would raise at once for the smallest request on these terms: before
         it is known how large one is, it can be refused for next to nothing."""
         self._check_open()
-        if not self._waiting:
-            return  # nobody is before it
         smallest = self._entry(terms, prompt=1, max_tokens=1)
         if shed := self._arbiter.refuse(smallest, smallest.arrived):
             raise _overloaded(shed)

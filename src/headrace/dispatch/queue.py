@@ -127,9 +127,6 @@ class ClassQueue:
         return heads[max(near, key=lambda account: (known(heads[account]), -account.time))]
 
     def _head(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
-        if not party.long:
-            return party.short.head(now, self.policy.age)
-
         def young(entry: Entry) -> bool:
             return now - entry.arrived < self.policy.age
 

@@ -55,7 +55,7 @@ class Charge:
 
     async def close(self) -> None:
         """Write down what was generated and how it ended; both are committed when this returns.
-        If the opening failed there is nothing to close."""
+        If the opening failed there is nothing to close, and this raises what it raised."""
         self.closed = usage = self.usage()
         ending = self.ending()
         self.exchange.facts.update(

@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
-from headrace.api.anthropic import version
 from headrace.edge.headers import Headers, header
 from headrace.edge.wire import OPENAI, Wire, wire_of
 
-_VERSION = version.HEADER.encode()
 _ACCEPTABLE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -41,7 +39,7 @@ def begin_exchange(scope: Scope) -> Exchange:
     """Give the request an exchange, under the caller's x-request-id if that is a decent one."""
     offered = header(scope, b"x-request-id") or ""
     accepted = offered if _ACCEPTABLE_ID.fullmatch(offered) else new_request_id()
-    wire = wire_of(scope["path"], versioned=header(scope, _VERSION) is not None)
+    wire = wire_of(scope["path"], scope["headers"])
     exchange = scope["headrace"] = Exchange(accepted, wire, headers=wire.headers(accepted))
     return exchange
 

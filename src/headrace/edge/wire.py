@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from headrace.api import sse
 from headrace.api.anthropic import rate_limits as anthropic
 from headrace.api.anthropic.errors import error_body
+from headrace.api.anthropic.version import HEADER
 from headrace.api.openai import rate_limits as openai
 from headrace.api.openai.errors import ApiError
 from headrace.edge.headers import Headers
@@ -83,6 +84,7 @@ def _encoded(names: Mapping[str, Sequence[str]]) -> dict[str, list[bytes]]:
     return {group: [name.encode() for name in three] for group, three in names.items()}
 
 
+_VERSION = HEADER.encode()
 _OPENAI_NAMES = _encoded(openai.NAMES)
 _ANTHROPIC_NAMES = _encoded(anthropic.NAMES)
 
@@ -90,9 +92,9 @@ OPENAI: Wire = _OpenAI()
 ANTHROPIC: Wire = _Anthropic()
 
 
-def wire_of(path: str, *, versioned: bool = False) -> Wire:
-    """versioned: the caller named a version of Anthropic's API. Its models are under the same path
-    as OpenAI's."""
-    if path.startswith("/v1/messages") or (versioned and path.startswith("/v1/models")):
-        return ANTHROPIC
-    return OPENAI
+def wire_of(path: str, headers: Iterable[tuple[bytes, bytes]] = ()) -> Wire:
+    """Both APIs have their models under one path: there it is Anthropic's for who names its
+    version."""
+    if path.startswith("/v1/models"):
+        return ANTHROPIC if any(name == _VERSION for name, _ in headers) else OPENAI
+    return ANTHROPIC if path.startswith("/v1/messages") else OPENAI

@@ -116,7 +116,6 @@ class Writer:
         if not self._accepting:
             return
         self._stopping = True
-        self.hurry()
         self._end_when_empty()
         await asyncio.wait({self._ended}, timeout=timeout)
         self._accepting = False

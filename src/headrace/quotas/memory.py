@@ -45,16 +45,6 @@ class Counter:
             return (self.kept or 0) <= (now - self.at) * self.rate
         return not self.held and (self.kind == "slots" or now - self.at > FORGET_AFTER)
 
-    def has(self, draw: Draw) -> bool:
-        """Whether so much can be drawn. Nothing can of a budget that is not known."""
-        if self.kept is None:
-            return False
-        if not draw.amount:
-            return True
-        if self.kind == "rate":
-            return self.kept + draw.amount * MINUTE <= draw.limit.size * MINUTE
-        return self.kept + self.held + draw.amount <= draw.limit.size
-
     def draw(self, amount: int) -> None:
         if self.kind != "rate":
             self.held += amount
@@ -90,8 +80,10 @@ class MemoryStore:
         self._sweep(now)
         counters = [self._counter(account, draw.limit, now) for draw in draws]
         if id not in self._held:
-            if not forced and not all(map(Counter.has, counters, draws)):
-                return outcome_of(draws, [counter.level for counter in counters], "refused")
+            outcome = outcome_of(draws, [counter.level for counter in counters], "refused")
+            fits = outcome.status != "unseeded" and all(s.fits for s in outcome.standings)
+            if not forced and not fits:
+                return outcome
             self._held.add(id)
             for counter, draw in zip(counters, draws, strict=True):
                 counter.draw(draw.amount)

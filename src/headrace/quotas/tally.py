@@ -43,7 +43,7 @@ class QuotaTally:
         for standing in standings:
             limit = standing.limit
             if limit.subject == "tenant":
-                flow = self.flows.get((limit.whose, limit.name)) or self._flow(limit)
+                flow = self._flow(limit)
                 flow.held += standing.amount
 
     def settle(self, settlements: Sequence[Settlement]) -> None:
@@ -51,12 +51,15 @@ class QuotaTally:
         for settlement in settlements:
             limit, drawn = settlement.limit, settlement.drawn
             if limit.subject == "tenant":
-                flow = self.flows.get((limit.whose, limit.name)) or self._flow(limit)
+                flow = self._flow(limit)
                 flow.held -= drawn
                 if limit.kind != "slots":
                     flow.reserved += drawn
                     flow.used += settlement.used
 
     def _flow(self, limit: Limit) -> Flow:
-        """Of one that is new, or that shares its flow with others."""
+        """Its own, or that of all who came too late for one."""
+        own = self.flows.get((limit.whose, limit.name))
+        if own is not None:
+            return own
         return self.flows.setdefault((self.tenants.label(limit.whose), limit.name), Flow())

@@ -1,105 +1,61 @@
 #include "executor.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <stdexcept>
 #include <utility>
 
 namespace headrace {
 
-// Floats of attention's parts that a step of several tokens may take: fleet/memory.py counts on it.
-constexpr std::size_t kMostParts = 1 << 24;
-
-Executor::Executor(std::shared_ptr<Team> team, const Kernels& kernels, std::unique_ptr<Plan> plan)
-    : team_(std::move(team)), kernels_(kernels), plan_(std::move(plan)) {
-    for (int m = 0; m < team_->threads(); ++m) scratch_.emplace_back(plan_->scratch_floats());
+Executor::Executor(std::shared_ptr<Team> team, const Kernels& kernels, std::unique_ptr<Plan> plan,
+                   std::unique_ptr<Prefill> prefill)
+    : team_(std::move(team)), kernels_(kernels), batch_(std::move(plan), team_->threads()), prefill_(std::move(prefill)) {
+    for (int m = 0; m < team_->threads(); ++m) scratch_.emplace_back(batch_.plan().scratch_floats());
     sampling_.resize(std::size_t(team_->threads()));
 }
 
 Executor::~Executor() { wait(); }
 
-void Executor::prepare(const BatchView& batch) {
-    const auto copy = [](std::vector<std::int32_t>& to, std::span<const std::int32_t> from) {
-        to.assign(from.begin(), from.end());
-    };
-    copy(step_.tokens, batch.tokens);
-    copy(step_.positions, batch.positions);
-    copy(step_.logit_rows, batch.logit_rows);
-    const int sequences = int(batch.starts.size()) - 1;
-    step_.tables.clear();
-    step_.table_starts.clear();
-    step_.sequence_of.resize(step_.tokens.size());
-    step_.tiles.clear();
-    int deepest = 0;
-    for (int s = 0; s < sequences; ++s) {
-        const int start = batch.starts[std::size_t(s)], end = batch.starts[std::size_t(s) + 1];
-        const auto blocks = batch.table(std::size_t(s));
-        step_.table_starts.push_back(step_.tables.size());
-        step_.tables.insert(step_.tables.end(), blocks.begin(), blocks.end());
-        std::fill(step_.sequence_of.begin() + start, step_.sequence_of.begin() + end, s);
-        cut(s, start, end);
-        deepest = std::max(deepest, step_.positions[std::size_t(end) - 1]);
-    }
-    // How the work is cut changes who computes what, never a result.
-    const int splits = deepest / kSplit + 1;
-    const bool few = int(step_.tokens.size()) * plan_->sizes().kv_heads < 4 * team_->threads();
-    step_.part_stride = (plan_->sizes().head_dim + 2 + 15) / 16 * 16;
-    const std::size_t token_parts = std::size_t(plan_->sizes().heads) * std::size_t(splits * step_.part_stride);
-    const bool bounded = step_.tokens.size() == 1 || step_.tokens.size() * token_parts <= kMostParts;
-    step_.splits = few && bounded && splits > 1 ? splits : 0;
-    step_.parts.resize(step_.splits > 0 ? step_.tokens.size() * token_parts : 0);
+void Executor::launch(const BatchView& batch, double slice_seconds) {
+    wait();
+    slicing_ = prefill_ && slice_seconds > 0;
+    if (!slicing_ || !batch.tokens.empty()) check_batch(batch, batch_.plan().sizes());
+    batch_.begin(batch);
     const std::size_t wanted = std::size_t(logit_rows()) * std::size_t(logit_width());
     if (wanted > logits_capacity_) {
         logits_.reset();
         logits_ = std::make_unique_for_overwrite<float[]>(wanted);
         logits_capacity_ = wanted;
     }
-    plan_->logits_buffer().data = logits_.get();
-}
-
-// As few equal tiles as there must be, and as give each thread as many.
-void Executor::cut(int sequence, int first, int end) {
-    const int heads = plan_->sizes().kv_heads, threads = team_->threads(), most = plan_->tile_tokens();
-    const int even = threads / std::gcd(threads, heads);
-    int tiles = (end - first + most - 1) / most;
-    tiles = std::min((tiles + even - 1) / even * even, end - first);
-    for (; tiles > 0; --tiles) {
-        const int count = (end - first) / tiles;
-        step_.tiles.push_back({sequence, first, count});
-        first += count;
-    }
-}
-
-void Executor::launch(const BatchView& batch) {
-    wait();
-    check_batch(batch, plan_->sizes());
-    prepare(batch);
-    cursor_ = 0;
+    batch_.plan().logits_buffer().data = logits_.get();
+    slice_ = {};
+    if (slicing_) prefill_->open(slice_seconds);
     launched_ = true;
     team_->start(*this);
 }
 
 int Executor::next() {
-    const auto& regions = plan_->regions();
-    while (cursor_ < regions.size()) {
-        const Region& region = *regions[cursor_++];
-        const int tasks = region.tasks(step_);
-        if (!region.small(step_)) {
-            if (tasks > 0) return tasks;
-            continue;
-        }
-        // Not worth a round of its own: done here, while the others wait.
-        for (int index = 0; index < tasks; ++index) region.run(step_, index, nullptr);
+    if (slicing_) {
+        if (const int tasks = prefill_->next()) return tasks;
+        slice_ = prefill_->slice();
+        slicing_ = false;
     }
-    return 0;
+    return batch_.next();
 }
 
 void Executor::task(int member, int index) {
-    plan_->regions()[cursor_ - 1]->run(step_, index, scratch_[std::size_t(member)].data());
+    float* scratch = scratch_[std::size_t(member)].data();
+    if (slicing_) prefill_->task(scratch);
+    else batch_.run(index, scratch);
 }
 
 void Executor::wait() {
     if (!std::exchange(launched_, false)) return;
     team_->wait();
+}
+
+void Executor::begin(std::vector<std::int32_t> tokens, int position, std::vector<std::int32_t> blocks) {
+    wait();
+    if (!prefill_) throw std::invalid_argument("nothing is computed beside the steps here");
+    prefill_->begin(std::move(tokens), position, std::move(blocks));
 }
 
 std::span<float> Executor::logits() {
@@ -108,7 +64,7 @@ std::span<float> Executor::logits() {
 
 std::vector<RowSample> Executor::sample(const SamplingView& view) {
     wait();
-    const int vocabulary = plan_->sizes().vocabulary;
+    const int vocabulary = batch_.plan().sizes().vocabulary;
     check_sampling(view, logit_rows(), vocabulary);
     const std::size_t rows = std::size_t(logit_rows());
     std::vector<std::vector<Adjustment>> changes(rows);

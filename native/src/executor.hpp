@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "checks.hpp"
-#include "program.hpp"
+#include "pass.hpp"
+#include "prefill.hpp"
 #include "sampler.hpp"
 #include "team.hpp"
 
@@ -15,30 +16,36 @@ namespace headrace {
 
 class Executor final : private Work {
 public:
-    Executor(std::shared_ptr<Team>, const Kernels&, std::unique_ptr<Plan>);
+    // prefill: what computes a prompt beside the steps, if anything shall; on the same cache.
+    Executor(std::shared_ptr<Team>, const Kernels&, std::unique_ptr<Plan>, std::unique_ptr<Prefill> prefill = nullptr);
     ~Executor() override;
 
-    // Checks and copies the batch, starts its forward pass and returns.
-    void launch(const BatchView&);
+    // Checks and copies the batch, starts its forward pass and returns. Before the batch the
+    // prompt beside it is gone on with for so many seconds; with them, the batch may be empty.
+    void launch(const BatchView&, double slice_seconds = 0);
     void wait();
     // After wait(): [rows][width], valid until the next launch.
     std::span<float> logits();
-    int logit_rows() const { return step_.rows(Rows::kSelected); }
-    int logit_width() const { return plan_->logits_buffer().width; }
+    int logit_rows() const { return batch_.step().rows(Rows::kSelected); }
+    int logit_width() const { return batch_.plan().logits_buffer().width; }
     // Waits; a sample for each row, of the ids below the vocabulary's end.
     std::vector<RowSample> sample(const SamplingView&);
 
+    // Takes up a prompt beside the steps: as of Prefill.
+    void begin(std::vector<std::int32_t> tokens, int position, std::vector<std::int32_t> blocks);
+    // After wait(): what the step did for it.
+    Slice slice() const { return slice_; }
+
 private:
-    void prepare(const BatchView&);
-    void cut(int sequence, int first, int end);
     int next() override;
     void task(int member, int index) override;
 
     std::shared_ptr<Team> team_;
     const Kernels& kernels_;
-    std::unique_ptr<Plan> plan_;
-    Step step_;
-    std::size_t cursor_ = 0;  // the region after the one under way
+    Pass batch_;
+    std::unique_ptr<Prefill> prefill_;
+    bool slicing_ = false;  // the prompt's slice is under way, not yet the batch
+    Slice slice_;           // of the last step
     bool launched_ = false;
     std::size_t logits_capacity_ = 0;
     std::unique_ptr<float[]> logits_;

@@ -122,25 +122,40 @@ private:
 // Collects a program's operations; `build` makes the executor of them.
 class Builder {
 public:
-    Builder(std::shared_ptr<Machine> machine, const Sizes& sizes, const std::vector<int>& widths)
-        : machine_(std::move(machine)), sizes_(sizes),
-          plan_(std::make_unique<Plan>(machine_->arena(), machine_->kernels(), sizes_, widths, machine_->team()->threads())) {}
+    // prefill_tokens: of a chunk of a prompt beside the steps; 0 if there shall be none.
+    Builder(std::shared_ptr<Machine> machine, const Sizes& sizes, int prefill_tokens, const std::vector<int>& widths)
+        : machine_(std::move(machine)) {
+        const Cache cache = Cache::allocate(*machine_->arena(), sizes);
+        const auto plan = [&](int tokens) {
+            Sizes own = sizes;
+            own.tokens = tokens;
+            return std::make_unique<Plan>(machine_->arena(), machine_->kernels(), own, cache, widths, machine_->team()->threads());
+        };
+        steps_ = plan(sizes.tokens);
+        if (prefill_tokens > 0) prefill_ = plan(prefill_tokens);
+    }
 
-    Plan& plan() {
-        if (!plan_) throw std::logic_error("the program is already built");
-        return *plan_;
+    // add(plan) for each plan.
+    template <class Add>
+    void each(Add add) {
+        if (!steps_) throw std::logic_error("the program is already built");
+        add(*steps_);
+        if (prefill_) add(*prefill_);
     }
     std::unique_ptr<Executor> build() {
-        return std::make_unique<Executor>(machine_->team(), machine_->kernels(), std::move(plan_));
+        auto prefill = prefill_ ? std::make_unique<Prefill>(std::move(prefill_), machine_->team()->threads()) : nullptr;
+        return std::make_unique<Executor>(machine_->team(), machine_->kernels(), std::move(steps_), std::move(prefill));
     }
 
 private:
     std::shared_ptr<Machine> machine_;
-    Sizes sizes_;
-    std::unique_ptr<Plan> plan_;
+    std::unique_ptr<Plan> steps_, prefill_;
 };
 
-std::vector<float> copied(const Vector<float>& values) { return {values.data(), values.data() + values.size()}; }
+template <class T>
+std::vector<T> copied(const Vector<T>& values) {
+    return {values.data(), values.data() + values.size()};
+}
 std::vector<float> copied(const std::optional<Vector<float>>& values) {
     return values ? copied(*values) : std::vector<float>{};
 }
@@ -250,60 +265,73 @@ NB_MODULE(_native, m) {
     nb::class_<Builder>(m, "Builder")
         .def("__init__", [](Builder* self, std::shared_ptr<Machine> machine, int tokens, int sequences, int blocks, int layers,
                             int heads, int kv_heads, int head_dim, int key_bytes, int vocabulary, int context,
-                            const std::vector<int>& widths) {
+                            int prefill_tokens, const std::vector<int>& widths) {
             new (self) Builder(std::move(machine),
-                               {tokens, sequences, blocks, layers, heads, kv_heads, head_dim, key_bytes, vocabulary, context}, widths);
+                               {tokens, sequences, blocks, layers, heads, kv_heads, head_dim, key_bytes, vocabulary, context},
+                               prefill_tokens, widths);
         }, "machine"_a, nb::kw_only(), "tokens"_a, "sequences"_a, "blocks"_a, "layers"_a, "heads"_a, "kv_heads"_a,
-             "head_dim"_a, "key_bytes"_a, "vocabulary"_a, "context"_a, "widths"_a)
-        .def("embed", [](Builder& b, int out, std::shared_ptr<PackedMatrix> weight, float scale) {
-            b.plan().embed(out, std::move(weight), scale);
+             "head_dim"_a, "key_bytes"_a, "vocabulary"_a, "context"_a, "prefill_tokens"_a, "widths"_a)
+        .def("embed", [](Builder& b, int out, const std::shared_ptr<PackedMatrix>& weight, float scale) {
+            b.each([&](Plan& plan) { plan.embed(out, weight, scale); });
         })
         .def("norm", [](Builder& b, int out, int x, const Vector<float>& weight, float eps, int groups) {
-            b.plan().norm(out, x, copied(weight), eps, groups);
+            b.each([&](Plan& plan) { plan.norm(out, x, copied(weight), eps, groups); });
         })
         .def("linear", [](Builder& b, int x, const std::vector<int>& outs, const std::vector<std::shared_ptr<PackedMatrix>>& weights,
                           const std::vector<std::optional<Vector<float>>>& biases, const std::vector<bool>& accumulate) {
             std::vector<ProjectionSpec> parts;
             for (std::size_t i = 0; i < outs.size(); ++i)
                 parts.push_back({outs.at(i), weights.at(i), copied(biases.at(i)), accumulate.at(i)});
-            b.plan().linear(x, std::move(parts));
+            b.each([&](Plan& plan) { plan.linear(x, parts); });
         })
-        .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer) { b.plan().rotary_kv(q, k, v, layer, std::nullopt); })
+        .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer) {
+            b.each([&](Plan& plan) { plan.rotary_kv(q, k, v, layer, std::nullopt); });
+        })
         .def("rotary_kv", [](Builder& b, int q, int k, int v, int layer, double base, int dims, bool interleaved,
                              const std::optional<Vector<float>>& factors, double scale, double magnitude) {
-            b.plan().rotary_kv(q, k, v, layer, RopeShape{base, scale, magnitude, dims, interleaved, copied(factors)});
+            const RopeShape rope = {base, scale, magnitude, dims, interleaved, copied(factors)};
+            b.each([&](Plan& plan) { plan.rotary_kv(q, k, v, layer, rope); });
         }, "q"_a, "k"_a, "v"_a, "layer"_a, "base"_a, "dims"_a, "interleaved"_a, "factors"_a.none(), "scale"_a, "magnitude"_a)
         .def("attention", [](Builder& b, int out, int q, int layer, float scale, int window, float softcap) {
-            b.plan().attention({out, q, layer, scale, window, softcap});
+            b.each([&](Plan& plan) { plan.attention({out, q, layer, scale, window, softcap}); });
         })
         .def("gate", [](Builder& b, int out, int gate, int up, bool gelu) {
-            b.plan().gate(out, gate, up, gelu ? Activation::kGelu : Activation::kSilu);
+            b.each([&](Plan& plan) { plan.gate(out, gate, up, gelu ? Activation::kGelu : Activation::kSilu); });
         })
-        .def("add", [](Builder& b, int x, int y) { b.plan().add(x, y); })
-        .def("route", [](Builder& b, int out, int x, int used, bool normalise) { b.plan().route(out, x, used, normalise); })
-        .def("experts", [](Builder& b, int out, int x, int routes, std::vector<std::shared_ptr<PackedMatrix>> gates,
-                           std::vector<std::shared_ptr<PackedMatrix>> ups, std::vector<std::shared_ptr<PackedMatrix>> downs,
-                           bool gelu, bool accumulate) {
-            b.plan().experts({out, x, routes, std::move(gates), std::move(ups), std::move(downs),
-                              gelu ? Activation::kGelu : Activation::kSilu, accumulate});
+        .def("add", [](Builder& b, int x, int y) { b.each([&](Plan& plan) { plan.add(x, y); }); })
+        .def("route", [](Builder& b, int out, int x, int used, bool normalise) {
+            b.each([&](Plan& plan) { plan.route(out, x, used, normalise); });
         })
-        .def("select_rows", [](Builder& b, int out, int x) { b.plan().select_rows(out, x); })
-        .def("logits", [](Builder& b, int x, std::shared_ptr<PackedMatrix> weight, float softcap) {
-            b.plan().logits(x, std::move(weight), softcap);
+        .def("experts", [](Builder& b, int out, int x, int routes, const std::vector<std::shared_ptr<PackedMatrix>>& gates,
+                           const std::vector<std::shared_ptr<PackedMatrix>>& ups,
+                           const std::vector<std::shared_ptr<PackedMatrix>>& downs, bool gelu, bool accumulate) {
+            const Activation activation = gelu ? Activation::kGelu : Activation::kSilu;
+            b.each([&](Plan& plan) { plan.experts({out, x, routes, gates, ups, downs, activation, accumulate}); });
+        })
+        .def("select_rows", [](Builder& b, int out, int x) { b.each([&](Plan& plan) { plan.select_rows(out, x); }); })
+        .def("logits", [](Builder& b, int x, const std::shared_ptr<PackedMatrix>& weight, float softcap) {
+            b.each([&](Plan& plan) { plan.logits(x, weight, softcap); });
         })
         .def("build", &Builder::build);
 
     nb::class_<Executor>(m, "Executor")
         .def("launch", [](Executor& executor, const Vector<std::int32_t>& tokens, const Vector<std::int32_t>& positions,
                           const Vector<std::int32_t>& starts, const nb::ndarray<const std::int32_t, nb::device::cpu>& tables,
-                          const Vector<std::int32_t>& logit_rows) {
+                          const Vector<std::int32_t>& logit_rows, double slice_seconds) {
             const bool grid = tables.ndim() == 2;
             if (grid && tables.shape(1) > 1 && tables.stride(1) != 1)
                 throw std::invalid_argument("block tables must lie in contiguous rows");
             const BatchView batch = {view<std::int32_t>(tokens), view<std::int32_t>(positions), view<std::int32_t>(starts),
                                      view<std::int32_t>(logit_rows), tables.data(), shape_of(tables), grid ? tables.stride(0) : 0};
             const nb::gil_scoped_release released;
-            executor.launch(batch);
+            executor.launch(batch, slice_seconds);
+        })
+        .def("begin", [](Executor& executor, const Vector<std::int32_t>& tokens, int position, const Vector<std::int32_t>& blocks) {
+            executor.begin(copied(tokens), position, copied(blocks));
+        })
+        .def("slice", [](const Executor& executor) {
+            const Slice slice = executor.slice();
+            return nb::make_tuple(slice.tokens, slice.chunk_seconds, slice.seconds);
         })
         .def("wait", [](Executor& executor) {
             const nb::gil_scoped_release released;

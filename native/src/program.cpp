@@ -320,11 +320,17 @@ void require(bool fits, const char* what) {
 
 }  // namespace
 
-Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& sizes, const std::vector<int>& widths,
-           int threads)
-    : arena_(std::move(arena)), kernels_(kernels), sizes_(sizes), threads_(threads) {
+Cache Cache::allocate(Arena& arena, const Sizes& sizes) {
     require(sizes.head_dim > 0 && sizes.head_dim % 16 == 0, "head_dim must be a multiple of 16");
     require(sizes.key_bytes == 1 || sizes.key_bytes == 2, "key_bytes must be 1 or 2");
+    const std::int64_t head = KvHead::bytes(sizes.head_dim, sizes.key_bytes), layer = sizes.kv_heads * head;
+    const std::int64_t block = sizes.layers * layer;
+    return {arena.allocate<std::uint8_t>(std::size_t(sizes.blocks) * std::size_t(block)), head, layer, block};
+}
+
+Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& sizes, const Cache& cache,
+           const std::vector<int>& widths, int threads)
+    : arena_(std::move(arena)), kernels_(kernels), sizes_(sizes), threads_(threads), cache_(cache) {
     require(sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads == 0, "heads must be a multiple of kv_heads");
     for (const int width : widths) {
         auto slot = std::make_unique<Slot>();
@@ -332,10 +338,6 @@ Plan::Plan(std::shared_ptr<Arena> arena, const Kernels& kernels, const Sizes& si
         slot->buffer.data = arena_->allocate<float>(std::size_t(sizes.tokens) * std::size_t(width));
         slots_.push_back(std::move(slot));
     }
-    cache_.head_stride = KvHead::bytes(sizes.head_dim, sizes.key_bytes);
-    cache_.layer_stride = sizes.kv_heads * cache_.head_stride;
-    cache_.block_stride = sizes.layers * cache_.layer_stride;
-    cache_.data = arena_->allocate<std::uint8_t>(std::size_t(sizes.blocks) * std::size_t(cache_.block_stride));
     // Rope tables join this first chain as the program asks for them.
     regions_.push_back(std::make_unique<RowChain>(Rows::kTokens));
 }
@@ -440,6 +442,7 @@ void Plan::rotary_kv(int q, int k, int v, int layer, std::optional<RopeShape> ro
     write(sk, Rows::kTokens);
     add_rows(Rows::kTokens, std::make_unique<RotaryKV>(kernels_, sizes_, cache_, layer, sq.buffer, sk.buffer,
                                                        sv.buffer, table));
+    caching_ = regions_.size();
 }
 
 void Plan::attention(const AttentionSpec& spec) {

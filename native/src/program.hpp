@@ -75,6 +75,8 @@ struct RopeTable {
 struct Cache {
     std::uint8_t* data;
     std::int64_t head_stride, layer_stride, block_stride;
+
+    static Cache allocate(Arena&, const Sizes&);
 };
 
 // An operation on one row, independent of all others.
@@ -125,7 +127,8 @@ struct AttentionSpec {
 // Takes the operations of a program in order and turns them into regions.
 class Plan {
 public:
-    Plan(std::shared_ptr<Arena>, const Kernels&, const Sizes&, const std::vector<int>& widths, int threads);
+    // cache: of these sizes; several plans may share it.
+    Plan(std::shared_ptr<Arena>, const Kernels&, const Sizes&, const Cache& cache, const std::vector<int>& widths, int threads);
     ~Plan();
 
     void embed(int out, std::shared_ptr<PackedMatrix> weight, float scale);
@@ -141,7 +144,10 @@ public:
     void logits(int x, std::shared_ptr<PackedMatrix> weight, float softcap);
 
     const std::vector<std::unique_ptr<Region>>& regions() const { return regions_; }
+    // So many of them are needed where no logits are wanted: up to the last keys and values.
+    std::size_t caching() const { return caching_; }
     Buffer& logits_buffer() { return *logits_; }
+    const Buffer& logits_buffer() const { return *logits_; }
     // Floats that a thread needs beside the buffers.
     std::size_t scratch_floats() const { return scratch_; }
     const Sizes& sizes() const { return sizes_; }
@@ -174,6 +180,7 @@ private:
     std::vector<std::unique_ptr<ExpertRoom>> rooms_;
     std::vector<std::unique_ptr<Routing>> routings_;
     std::vector<std::unique_ptr<Region>> regions_;
+    std::size_t caching_ = 1;
     std::size_t scratch_ = 0;
 };
 

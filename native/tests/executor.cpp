@@ -19,9 +19,11 @@ enum : int { kX, kH, kQ, kK, kV, kA, kGate, kUp, kY, kLast };
 // A model on a team of its own, its matrices of every format in turn.
 class Model {
 public:
-    Model(const Kernels& kernels, int threads, int key_bytes = 2)
-        : team_(std::make_shared<Team>(threads)),
-          executor_(team_, kernels, plan(kernels, threads, key_bytes)) {}
+    // prefill: tokens of a chunk beside the steps, if there shall be one.
+    Model(const Kernels& kernels, int threads, int key_bytes = 2, int prefill = 0)
+        : kernels_(kernels), key_bytes_(key_bytes), team_(std::make_shared<Team>(threads)),
+          executor_(team_, kernels, plan(kSizes.tokens),
+                    prefill > 0 ? std::make_unique<Prefill>(plan(prefill), threads) : nullptr) {}
 
     Executor* operator->() { return &executor_; }
 
@@ -45,12 +47,17 @@ private:
         return weight;
     }
 
-    std::unique_ptr<Plan> plan(const Kernels& kernels, int threads, int key_bytes) {
+    std::unique_ptr<Plan> plan(int tokens) {
         Sizes sizes = kSizes;
-        sizes.key_bytes = key_bytes;
+        sizes.key_bytes = key_bytes_;
+        if (!cache_.data) cache_ = Cache::allocate(*arena_, sizes);
+        sizes.tokens = tokens;
         const std::vector<int> widths = {kWidth, kWidth, kHeads * kHeadDim, kKvHeads * kHeadDim, kKvHeads * kHeadDim,
                                          kHeads * kHeadDim, kInner, kInner, kWidth, kWidth};
-        auto plan = std::make_unique<Plan>(arena_, kernels, sizes, widths, threads);
+        auto plan = std::make_unique<Plan>(arena_, kernels_, sizes, cache_, widths, team_->threads());
+        // The same matrices again for each plan.
+        random_ = Random(42);
+        made_ = 0;
         plan->embed(kX, matrix(kVocabulary, kWidth), 2);
         for (int layer = 0; layer < kSizes.layers; ++layer) {
             const bool first = layer == 0;
@@ -73,9 +80,12 @@ private:
         return plan;
     }
 
+    const Kernels& kernels_;
+    int key_bytes_;
     Random random_{42};
     std::size_t made_ = 0;
     std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
+    Cache cache_{};
     std::shared_ptr<Team> team_;
     Executor executor_;
 };
@@ -108,8 +118,8 @@ struct Batch {
     Shape shape;
 };
 
-std::vector<float> step(Model& model, const std::vector<Part>& parts) {
-    model->launch(Batch(parts).view());
+std::vector<float> step(Model& model, const std::vector<Part>& parts, double slice_seconds = 0) {
+    model->launch(Batch(parts).view(), slice_seconds);
     model->wait();
     const std::span<const float> logits = model->logits();
     return {logits.begin(), logits.end()};
@@ -234,6 +244,78 @@ TEST(executor_refuses_and_goes_on) {
     model->launch(Batch({{prompt, 0, {3}}}).view());  // nobody waits for it
     CHECK(same(step(model, {{prompt, 0, {3}}}), right));
     model->launch(Batch({{prompt, 0, {3}}}).view());  // nor for this, when the model goes
+}
+
+// A prompt but for its last token is computed beside steps of another sequence, in slices of no time.
+TEST(executor_prefills_beside_steps) {
+    const auto prompt = tokens(7, 290), other = tokens(8, 40);
+    const std::vector<std::int32_t> others = {7, 8};
+    for (const Kernels* kernels : {instruction_sets().front(), instruction_sets().back()})
+        for (const int threads : {1, 2, 5})
+            for (const int chunk : {1, 19, 64, 300}) {
+                Model plain(*kernels, threads, threads == 2 ? 1 : 2), model(*kernels, threads, threads == 2 ? 1 : 2, chunk);
+                const std::vector<float> decodes = step(plain, {{other, 0, others}});
+                step(plain, {{slice(prompt, 0, 289), 0, kLongBlocks}});
+                const std::vector<float> right = step(plain, {{slice(prompt, 289, 290), 289, kLongBlocks}});
+
+                const std::size_t width = std::size_t(model->logit_width());
+                model->begin(slice(prompt, 0, 289), 0, kLongBlocks);
+                int done = 0, steps = 0;
+                for (; done < 289; ++steps) {
+                    CHECK(steps < 289);
+                    const int at = steps % 40;
+                    const std::vector<float> logits = step(model, {{slice(other, at, at + 1), at, others}}, 1e-9);
+                    CHECK(same(logits, std::span(decodes).subspan(std::size_t(at) * width, width)));
+                    const Slice slice = model->slice();
+                    CHECK(slice.tokens % chunk == 0 || done + slice.tokens == 289);
+                    CHECK(slice.seconds > 0 && (slice.chunk_seconds > 0) == (slice.tokens > 0));
+                    done += slice.tokens;
+                }
+                CHECK(done == 289 && steps > 1);
+                CHECK(same(step(model, {{slice(prompt, 289, 290), 289, kLongBlocks}}), right));
+                CHECK(model->slice().tokens == 0 && model->slice().seconds == 0);  // of that step
+                step(model, {{slice(other, 0, 1), 0, others}}, 1);
+                CHECK(model->slice().tokens == 0);  // nothing is left
+            }
+}
+
+TEST(executor_prefills_alone_and_another_prompt_instead) {
+    const auto prompt = tokens(9, 290), dropped = tokens(10, 200);
+    const SamplingView none = greedy(0);
+    Model model(*instruction_sets().back(), 2, 2, 64);
+    const std::vector<float> right = step(model, {{prompt, 0, kLongBlocks}});
+    const std::size_t width = std::size_t(model->logit_width());
+    model->begin(dropped, 0, {20, 21, 22, 23, 24, 25, 26});
+    step(model, {}, 1e-9);
+    model->begin(slice(prompt, 33, 289), 33, kLongBlocks);  // the rest is cached
+    step(model, {}, 60);
+    CHECK(model->slice().tokens == 256 && model->logits().empty() && model->sample(none).empty());
+    CHECK(same(step(model, {{slice(prompt, 289, 290), 289, kLongBlocks}}), std::span(right).last(width)));
+}
+
+TEST(executor_refuses_prompts_and_goes_on) {
+    Model model(*instruction_sets().back(), 2, 2, 64), none(*instruction_sets().back(), 2);
+    const auto prompt = tokens(11, 100);
+    const auto refuses = [&](Model& where, std::vector<std::int32_t> what, int position, const std::vector<std::int32_t>& blocks) {
+        try {
+            where->begin(std::move(what), position, blocks);
+        } catch (const std::invalid_argument&) {
+            return true;
+        }
+        return false;
+    };
+    model->begin(slice(prompt, 0, 99), 0, {1, 2, 3, 4});
+    step(model, {}, 1e-9);
+    CHECK(refuses(none, prompt, 0, {1, 2, 3, 4}));
+    CHECK(refuses(model, {}, 0, {1}));
+    CHECK(refuses(model, {1, kVocabulary}, 0, {1}));
+    CHECK(refuses(model, prompt, 0, {1, 2, 3}));
+    CHECK(refuses(model, prompt, 0, {1, 2, 3, kSizes.blocks}));
+    CHECK(refuses(model, {1}, kSizes.context, kLongBlocks));
+    CHECK(refuses(model, {1, 2}, std::numeric_limits<int>::max(), kLongBlocks));
+    CHECK(refuses(model, {1}, -1, kLongBlocks));
+    step(model, {}, 60);  // what was under way still is
+    CHECK(model->slice().tokens == 99);
 }
 
 TEST(executor_samples) {

@@ -61,8 +61,8 @@ private:
     }
 
     std::unique_ptr<Plan> plan(const Kernels& kernels, int threads, int kind, bool accumulate) {
-        auto plan = std::make_unique<Plan>(arena_, kernels, kSizes, std::vector<int>{kWidth, kExperts, kExperts, kWidth, kWidth},
-                                           threads);
+        auto plan = std::make_unique<Plan>(arena_, kernels, kSizes, Cache::allocate(*arena_, kSizes),
+                                           std::vector<int>{kWidth, kExperts, kExperts, kWidth, kWidth}, threads);
         plan->embed(kX, dense(x_, kRows, kWidth), 1);
         plan->embed(kScores, dense(scores_, kRows, kExperts), 1);
         plan->embed(kOut, dense(x_, kRows, kWidth), 2);

@@ -13,6 +13,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import lru_cache, partial
 
 import numpy as np
@@ -32,7 +33,15 @@ from headrace.engine.scheduler import Scheduler
 from headrace.engine.sequence import Sequence as Generation
 from headrace.engine.speculation import Speculator
 from headrace.grammar.grammar import Grammar
-from headrace.ops.backend import BLOCK_SIZE, Batch, Executable, Sampled, Sampling
+from headrace.ops.backend import (
+    BLOCK_SIZE,
+    Batch,
+    Executable,
+    Prompt,
+    Sampled,
+    Sampling,
+    Slice,
+)
 from headrace.ops.sampling import sample_rows
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
@@ -74,17 +83,33 @@ class FakeExecutable:
     A model sees the history it reads back through the block tables, so a block lost, freed too
     early or shared with another's beginning changes tokens or trips an assertion. It works in
     `sample`, as late as a real one might. `fail` raises there, once, if set.
+
+    A prompt beside the steps goes in chunks, each of which takes one to three slices, or as many
+    as it has tokens; its tokens are in the cache from the first on, and read again in the last.
     """
 
-    def __init__(self, blocks: int, model: Model = hashed) -> None:
+    def __init__(self, blocks: int, model: Model = hashed, chunk: int = 8) -> None:
         self.model = model
+        self.chunk = chunk
+        self.beside: Batch | None = None  # the whole prompt
+        self._prefilled = 0  # tokens of it in finished chunks
+        self._slices = 0  # of the chunk under way
+        self._slicing = False
+        self._slice = Slice()
         self.fail: Exception | None = None
         self.batches = 0
         self._cache = np.full((blocks, BLOCK_SIZE), -1)
         self._batch: Batch | None = None
 
-    def launch(self, batch: Batch) -> None:
+    def begin(self, prompt: Prompt) -> None:
         assert self._batch is None, "a step is running already"
+        prompt = replace(prompt, tokens=prompt.tokens.copy(), blocks=prompt.blocks.copy())
+        self.beside, self._prefilled, self._slices = prompt.batch(), 0, 0
+
+    def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
+        assert self._batch is None, "a step is running already"
+        assert len(batch.tokens) or slice_seconds, "nothing to do"
+        self._slicing = slice_seconds > 0
         self.batches += 1
         self._batch = Batch(
             batch.tokens.copy(),
@@ -100,15 +125,37 @@ class FakeExecutable:
         if self.fail is not None:
             failure, self.fail = self.fail, None
             raise failure
-        return sample_rows(self._run(batch), sampling)
+        chunk = self._chunk() if self._slicing else None
+        check_that_shared_blocks_are_only_read([batch] if chunk is None else [batch, chunk])
+        self._slice = Slice() if chunk is None else self._compute_slice(chunk)
+        return sample_rows(self.logits_of(batch), sampling)
+
+    def slice(self) -> Slice:
+        return self._slice
+
+    def _chunk(self) -> Batch:
+        assert self.beside is not None, "nothing is beside the steps"
+        whole, first = self.beside, self._prefilled
+        last = min(first + self.chunk, len(whole.tokens))
+        assert first < last, "a slice for nothing"
+        starts = np.array([0, last - first], np.int32)
+        tokens, positions = whole.tokens[first:last], whole.positions[first:last]
+        return replace(whole, tokens=tokens, positions=positions, starts=starts)
+
+    def _compute_slice(self, chunk: Batch) -> Slice:
+        self.logits_of(chunk)
+        self._slices += 1
+        tokens = len(chunk.tokens)
+        if self._slices < min(1 + int(chunk.positions[-1]) % 3, tokens):
+            return Slice()
+        self._history(chunk, 0, int(chunk.positions[-1]) + 1)
+        self._prefilled, self._slices = self._prefilled + tokens, 0
+        return Slice(tokens)
 
     def logits(self) -> Floats:
         assert self._batch is not None
-        return self._run(self._batch)
-
-    def _run(self, batch: Batch) -> Floats:
-        _check_that_shared_blocks_are_only_read(batch)
-        return self.logits_of(batch)
+        check_that_shared_blocks_are_only_read([self._batch])
+        return self.logits_of(self._batch)
 
     def logits_of(self, batch: Batch) -> Floats:
         rows = []
@@ -127,17 +174,18 @@ class FakeExecutable:
         return history.tolist()
 
 
-def _check_that_shared_blocks_are_only_read(batch: Batch) -> None:
+def check_that_shared_blocks_are_only_read(batches: list[Batch]) -> None:
     read: Counter[int] = Counter()
     written: list[int] = []
-    for table, first, last in zip(
-        batch.block_tables, batch.starts[:-1], batch.starts[1:], strict=True
-    ):
-        begin, end = int(batch.positions[first]), int(batch.positions[last - 1]) + 1
-        used = table[: blocks_for(end)].tolist()
-        read.update(used)
-        written += used[begin // BLOCK_SIZE :]
-        assert len(set(used)) == len(used), "a block twice in one sequence"
+    for batch in batches:
+        for table, first, last in zip(
+            batch.block_tables, batch.starts[:-1], batch.starts[1:], strict=True
+        ):
+            begin, end = int(batch.positions[first]), int(batch.positions[last - 1]) + 1
+            used = table[: blocks_for(end)].tolist()
+            read.update(used)
+            written += used[begin // BLOCK_SIZE :]
+            assert len(set(used)) == len(used), "a block twice in one sequence"
     assert all(read[block] == 1 for block in written), "a block is written that another holds"
 
 

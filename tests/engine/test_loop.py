@@ -253,11 +253,11 @@ def test_a_step_that_fails_costs_its_sequences_only() -> None:
 
 def test_a_step_that_does_not_start_costs_its_sequences_only() -> None:
     class Refuses(FakeExecutable):
-        def launch(self, batch: object) -> None:
+        def launch(self, *step: object) -> None:
             if self.batches == 0:
                 self.batches += 1
                 raise ValueError("the batch does not fit")
-            super().launch(batch)  # type: ignore[arg-type]
+            super().launch(*step)  # type: ignore[arg-type]
 
     engine = make_engine(Refuses(64), blocks=64, max_sequences=1)
     answers = answer(engine, request("a"), request("b"))

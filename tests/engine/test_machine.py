@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from headrace.engine.budget import StepBudget
 from headrace.engine.draws import draws, stream_key
 from headrace.engine.request import GenerationRequest
 from headrace.engine.scheduler import Plan, Scheduler
@@ -40,6 +41,7 @@ class WatchedScheduler(Scheduler):
         self.preempted: Counter[Sequence] = Counter()
         self.admitted: list[int] = []
         self.contents: dict[int, Content] = {}  # of blocks, when they were published
+        self.sent_beside: set[Sequence] = set()
 
     def add(self, sequence: Sequence) -> None:
         assert (sequence.constraint is None) == (sequence.request.grammar is None)
@@ -60,11 +62,17 @@ class WatchedScheduler(Scheduler):
             assert not count or sequence in decodes
             assert sequence.wanted + count <= sequence.most_computed, "a guess too many"
         assert all(count >= 1 for count in shares.values())
-        assert bool(shares) == had_work, "work, but an empty plan"
+        assert bool(plan) == had_work, "work, but an empty plan"
         assert all(shares[s] <= s.pending for s in decodes if s in self.running)
         prompts = [s for s in self.running if s not in decodes]
         if prompts:
-            assert prompts[0] in shares, "the first prompt stands still"
+            assert prompts[0] in plan.sequences, "the first prompt stands still"
+        assert len(set(plan.sequences)) == len(plan.sequences)
+        if plan.beside is not None:
+            sequence = plan.beside.sequence
+            assert sequence.computed < plan.beside.last
+            assert plan.slice_seconds > 0
+            self.sent_beside.add(sequence)
         assert list(self.waiting) == sorted(self.waiting, key=self.arrivals.__getitem__)
         return plan
 
@@ -179,6 +187,7 @@ class EngineMachine(RuleBasedStateMachine):
     synchronous = False
     caching = True
     guessing = False
+    slices = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -192,6 +201,7 @@ class EngineMachine(RuleBasedStateMachine):
             synchronous=self.synchronous,
             scheduler=WatchedScheduler,
             speculator=speculator() if self.guessing else None,
+            budget=sliced() if self.slices else None,
         )
         self.engine.patience = 0
         self.scheduler = self.engine._scheduler
@@ -229,7 +239,7 @@ class EngineMachine(RuleBasedStateMachine):
         pool.check()
         holders = {*self.scheduler.running}
         if flying is not None:
-            holders |= {share.sequence for share in flying.plan.shares}
+            holders |= set(flying.plan.sequences)
         assert pool.owned == len({b for s in holders for b in s.table.blocks.tolist()})
         assert not any(len(s.table) for s in self.scheduler.waiting)
         assert pool.free + pool.cached + pool.owned == pool.total
@@ -262,6 +272,17 @@ class GuessingMachine(EngineMachine):
     guessing = True
 
 
+class SlicingMachine(EngineMachine):
+    """Whatever does not fit in eight tokens of a step goes beside the steps."""
+
+    slices = True
+
+
+class SlicingAndGuessingMachine(SlicingMachine):
+    guessing = True
+    synchronous = True
+
+
 class SynchronousMachine(EngineMachine):
     synchronous = True
 
@@ -282,19 +303,29 @@ TestEngine = EngineMachine.TestCase
 TestEngine.settings = quick
 TestGuessingEngine = GuessingMachine.TestCase
 TestGuessingEngine.settings = quick
+TestSlicingEngine = SlicingMachine.TestCase
+TestSlicingEngine.settings = quick
+TestSlicingAndGuessingEngine = SlicingAndGuessingMachine.TestCase
+TestSlicingAndGuessingEngine.settings = fewer
 TestSynchronousEngine = SynchronousMachine.TestCase
 TestSynchronousEngine.settings = fewer
 TestEngineWithoutCache = MachineWithoutCache.TestCase
 TestEngineWithoutCache.settings = fewer
 
 
-def small_pool(prompts: list[list[int]]) -> EngineStatus:
+def sliced() -> StepBudget:
+    """A target that no step holds: prompts get little, and a slice of each step."""
+    return StepBudget(STEP_TOKENS, target_itl=1e-9, slices=True)
+
+
+def small_pool(prompts: list[list[int]], **options: object) -> EngineStatus:
     """What the pool of the machines above comes to when these are answered at once."""
     engine = fake_engine(
         blocks=BLOCKS,
         max_sequences=MAX_SEQUENCES,
         max_step_tokens=STEP_TOKENS,
         scheduler=WatchedScheduler,
+        **options,
     )
     asked = [
         request(str(i), prompt, max_tokens=80, temperature=1.0, seed=i)

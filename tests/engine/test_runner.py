@@ -24,8 +24,8 @@ def sequence(id: str, pool: BlockPool, prompt: list[int], **options: object) -> 
 class Seen(FakeExecutable):
     batch: Batch
 
-    def launch(self, batch: Batch) -> None:
-        super().launch(batch)
+    def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
+        super().launch(batch, slice_seconds)
         assert self._batch is not None
         self.batch = self._batch
 

@@ -1,7 +1,7 @@
-"""How many tokens of prompts a step may compute beside those that decode.
+"""How much of a step prompts may take beside those that decode.
 
-The more of them, the less it costs to compute each, and the longer everybody who decodes waits
-for the next token. Without a target a step takes all it has room for. With one, the chunk is
+The more of it, the less it costs to compute each token, and the longer everybody who decodes waits
+for the next one. Without a target a step takes all it has room for. With one, the chunk is
 chosen anew for each step, from what the last steps took.
 
 The controller is a model and a formula. A step is taken to last
@@ -17,6 +17,11 @@ throughput the smallest whose step computes that many tokens a second, prompts a
 together. It cannot oscillate by itself, as a loop that nudges a budget can: there is no state
 but the measurements. It never asks for more than twice the largest chunk measured, so it grows
 by doubling from a small one instead of trusting an extrapolation.
+
+Under a target ITL a prompt has a second way: not in steps but beside them (`Executable.begin`), in
+chunks as large as is efficient, whose way through the layers takes as many steps as it must. Each
+step then spares it what the target leaves, as time and not as tokens: a slice. What its chunks took
+is fit apart from steps. A prompt takes the way on which it is through in fewer steps.
 """
 
 from __future__ import annotations
@@ -34,6 +39,13 @@ FIRST_CHUNK = 32
 
 LEAST_CHUNK = 8
 """Tokens that a prompt gets even where the target leaves no room."""
+
+LEAST_SLICE = 1 / 8
+"""Of the target ITL, what a prompt beside the steps gets in any case."""
+
+CHUNK_BESIDE = 256
+"""Tokens of a prompt beside the steps that go through the layers together: more gain little, and
+take memory."""
 
 _REMEMBERED = 64
 _RENEWED = 16  # the fit is made again when a sixteenth of what it knows is new
@@ -149,8 +161,10 @@ class StepBudget:
         *,
         target_itl: float | None = None,
         target_throughput: float | None = None,
+        slices: bool = False,
     ) -> None:
-        """max_tokens: of a step. target_itl in seconds, target_throughput in tokens a second."""
+        """max_tokens: of a step. target_itl in seconds, target_throughput in tokens a second.
+        slices: whether a prompt may be computed beside the steps, for a target ITL."""
         if target_itl is not None and target_throughput is not None:
             raise ValueError("there can be a target ITL or a target throughput, not both")
         self.max_tokens = max_tokens
@@ -158,15 +172,44 @@ class StepBudget:
         self._target_itl = target_itl
         self._target_throughput = target_throughput
         self._targeted = target_itl is not None or target_throughput is not None
+        self._slices = slices and target_itl is not None
         self._times = StepTimes()
+        self._chunk_times = StepTimes()
 
     def observe(self, load: Load, seconds: float) -> None:
-        """A step took so long."""
-        if self._targeted and seconds > 0:
+        """A step took so long, without its slice."""
+        if self._targeted and load.tokens and seconds > 0:
             self._times.add(load, seconds)
 
-    def room(self, load: Load, position: int) -> int:
-        """How many tokens, from that position of a prompt on, may join a step of this load.
+    def observe_chunks(self, load: Load, seconds: float) -> None:
+        """Chunks beside the steps took so long in all."""
+        if seconds > 0:
+            self._chunk_times.add(load, seconds)
+
+    def slice_seconds(self, load: Load) -> float:
+        """What of a step of this load is for the prompt beside it."""
+        assert self._target_itl is not None
+        spare = self._target_itl - self._times.cost.of(load)
+        return max(spare, LEAST_SLICE * self._target_itl)
+
+    def slice_tokens(self, load: Load, position: int) -> float:
+        """How many tokens of a prompt at that position a slice is enough for; infinitely many
+        before any was measured."""
+        chunk = Load()
+        chunk.add(CHUNK_BESIDE, position)
+        seconds = self._chunk_times.cost.of(chunk)
+        return chunk.tokens * self.slice_seconds(load) / seconds if seconds else math.inf
+
+    def better_beside(self, load: Load, position: int, pending: int, room: int) -> bool:
+        """Whether a prompt that lacks so many tokens, and has that room in a step of this load, is
+        through sooner beside the steps. Its last token is computed in one in any case."""
+        if not self._slices or not load.decodes or not room:
+            return False
+        return pending / self.slice_tokens(load, position) + 1 < pending / room
+
+    def room(self, load: Load, position: int, reserved: float = 0.0) -> int:
+        """How many tokens, from that position of a prompt on, may join a step of this load of
+        which so many seconds are reserved.
 
         Whatever the target: at least LEAST_CHUNK for its first prompt, if they fit the step. All
         that fit if nobody decodes.
@@ -176,7 +219,7 @@ class StepBudget:
             most = max(2 * self._times.largest_chunk, FIRST_CHUNK) - load.of_prompts
             least = 0 if load.of_prompts else LEAST_CHUNK
             if self._target_itl is not None:
-                chunk = self._for_itl(load, position, self._target_itl)
+                chunk = self._for_itl(load, position, self._target_itl - reserved)
                 room = min(room, max(least, int(min(chunk, most))))
             elif self._target_throughput is not None:
                 chunk = self._for_throughput(load, position, self._target_throughput)

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import structlog
 
+from headrace.engine.budget import Load
 from headrace.engine.constraint import Constraint, Constraints
 from headrace.engine.ending import Ending, ending_by
 from headrace.engine.metered import Metered
@@ -207,7 +208,7 @@ class Engine:
     def _launch(self) -> None:
         self._enter()
         plan = self._scheduler.plan()
-        if plan.shares:
+        if plan:
             self._launched = self._clock()
             self._in_flight = self._runner.launch(plan)
 
@@ -222,21 +223,30 @@ class Engine:
         except Exception as error:
             # Whatever a kernel raises costs the sequences of its step, not the engine.
             log.exception("step failed", step=self._steps)
-            self._fail(step, [share.sequence for share in step.plan.shares], str(error))
+            self._fail(step, step.plan.sequences, str(error))
             return []
-        self._scheduler.budget.observe(step.plan.load, self._clock() - self._launched)
+        self._observe(result)
         # A row behind a guess that is broken is no fault yet: the guess may be a wrong one, and a
         # right one's row comes again in the next step.
         broken = [
             row.sequence for row in map(step.rows.__getitem__, result.broken) if not row.after
         ]
-        self._fail(step, broken, "its logits are not finite")
+        self._fail(step, broken, "its logits are not finite", prefilled=result.slice.tokens)
         self._end_unmasked(step)
         return self._take_tokens(result)
 
-    def _fail(self, step: Step, faulty: list[Sequence], fault: str) -> None:
+    def _observe(self, result: StepResult) -> None:
+        """Tell the budget what a step took that is over, and its slice."""
+        budget, plan, slice = self._scheduler.budget, result.step.plan, result.slice
+        budget.observe(plan.load, self._clock() - self._launched - slice.seconds)
+        if plan.beside is not None and slice.tokens:
+            load = Load()
+            load.add(slice.tokens, plan.beside.sequence.computed)
+            budget.observe_chunks(load, slice.chunk_seconds)
+
+    def _fail(self, step: Step, faulty: list[Sequence], fault: str, *, prefilled: int = 0) -> None:
         """Complete a step that is over, but for those of its sequences that end by a fault."""
-        self._scheduler.complete(step.plan, faulty)
+        self._scheduler.complete(step.plan, faulty, prefilled=prefilled)
         for sequence in faulty:
             if not sequence.ended:
                 error = f"the model could not compute the next token: {fault}"

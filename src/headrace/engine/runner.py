@@ -12,8 +12,17 @@ from headrace.engine.draws import draws
 from headrace.engine.ending import Ending
 from headrace.engine.masks import MaskTable
 from headrace.engine.row import Row
-from headrace.engine.scheduler import Plan
-from headrace.ops.backend import Adjustments, Batch, Executable, NonFiniteLogits, Sampled, Sampling
+from headrace.engine.scheduler import Beside, Plan
+from headrace.ops.backend import (
+    Adjustments,
+    Batch,
+    Executable,
+    NonFiniteLogits,
+    Prompt,
+    Sampled,
+    Sampling,
+    Slice,
+)
 
 FORCED = 1e38
 """Added to a logit, it makes its token the one that is drawn: beyond any logit, and finite."""
@@ -33,10 +42,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What a step gave. broken: rows without a token, because their logits were not finite."""
+    """What a step gave, to sequences and to the prompt beside it. broken: rows without a token,
+    because their logits were not finite."""
 
     step: Step
     sampled: Sampled
+    slice: Slice
     broken: frozenset[int] = frozenset()
 
 
@@ -54,6 +65,7 @@ class ModelRunner:
     ) -> None:
         """The most sequences and tokens of a step, and blocks of a sequence."""
         self._executable = executable
+        self._begun: Beside | None = None
         self._masks = MaskTable(vocab_size)
         self._tokens = np.zeros(max_step_tokens, np.int32)
         self._positions = np.zeros(max_step_tokens, np.int32)
@@ -66,7 +78,8 @@ class ModelRunner:
         drawn, and from what, is made out while it runs."""
         fault = None
         try:
-            self._executable.launch(self._batch(plan))
+            self._begin(plan.beside)
+            self._executable.launch(self._batch(plan), plan.slice_seconds)
         except Exception as error:
             fault = error
         rows = rows_of(plan)
@@ -77,10 +90,22 @@ class ModelRunner:
         """Wait for the step and draw its tokens. Raises what the executable raised."""
         if step.fault is not None:
             raise step.fault
+        broken: list[int] = []
         try:
-            return StepResult(step, self._executable.sample(step.sampling))
+            sampled = self._executable.sample(step.sampling)
         except NonFiniteLogits as error:
-            return StepResult(step, error.sampled, frozenset(error.rows))
+            sampled, broken = error.sampled, error.rows
+        return StepResult(step, sampled, self._executable.slice(), frozenset(broken))
+
+    def _begin(self, beside: Beside | None) -> None:
+        """Take up a prompt that has just gone beside the steps, in place of the one before it,
+        which is through or has left."""
+        if beside is None or beside is self._begun:
+            return
+        sequence, first, last = beside.sequence, beside.first, beside.last
+        tokens = np.array(sequence.tokens[first:last], np.int32)
+        self._executable.begin(Prompt(tokens, first, sequence.table.blocks[: blocks_for(last)]))
+        self._begun = beside
 
     def _batch(self, plan: Plan) -> Batch:
         tokens: list[int] = []

@@ -7,6 +7,10 @@ step to those behind it, so that nobody waits until it is through. How large the
 up to `engine.budget`. A prompt whose own tokens are to be scored takes a row of logits a token;
 a step has max_sequences of them, which bounds its chunk.
 
+One prompt at a time may go beside the steps: a slice of each is spent on it, until only its last
+token is left for a step. It keeps its place in the order, so others join steps meanwhile only if
+it is a long one. Nothing of the way depends on it: tokens are the same bits.
+
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has
 no reservation is preempted, the youngest of them: its blocks are given up, it takes its place
@@ -42,7 +46,8 @@ Bounds, which the tests hold:
    had, and what could not fit in it was refused at submission.
 4. Every step gives each running decode a token at least and the first running prompt one
    (a step has room for max_sequences at least, forced tokens and guesses leave prompts half of
-   the rest, rounded up, and nobody is before the first to stand back for), so
+   the rest, rounded up, and nobody is before the first to stand back for; beside the steps a
+   chunk takes no more slices than it has tokens), so
    all sequences alive at some moment end within the sum of 2 x (prompt + max_tokens) steps of
    each, if none arrives after: a step computes at least one token, and by (1) no token is
    computed more than twice.
@@ -63,7 +68,8 @@ from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE
 
 LONG_PART = 4
-"""A long prompt takes one part in so many of what a step has for prompts, if others follow it."""
+"""A long prompt takes one part in so many of what a step has for prompts, if others follow it; at
+least so much of it, if it is beside the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +86,38 @@ class Share:
     guesses: tuple[Guess, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """A prompt that is computed beside the steps, from `first` to `last`, where it decodes."""
+
+    sequence: Sequence
+    first: int
+
+    @property
+    def last(self) -> int:
+        return self.sequence.wanted - 1 - self.sequence.forced
+
+
 @dataclass(slots=True)
 class Plan:
-    """One step: whose tokens are computed, and how much that is. rows: logits wanted."""
+    """One step: whose tokens are computed, and how much that is. rows: logits wanted. beside: the
+    prompt that is gone on with, for slice_seconds."""
 
     shares: list[Share] = field(default_factory=list)
     load: Load = field(default_factory=Load)
     rows: int = 0
+    beside: Beside | None = None
+    slice_seconds: float = 0.0
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to compute."""
+        return bool(self.shares) or self.beside is not None
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Whose keys and values it computes."""
+        beside = [] if self.beside is None else [self.beside.sequence]
+        return [share.sequence for share in self.shares] + beside
 
     def add(self, sequence: Sequence, count: int) -> None:
         samples = count == sequence.pending
@@ -130,6 +161,7 @@ class Scheduler:
         self.preemptions = 0
         self.prefilled_tokens = 0
         self.hit_tokens = 0
+        self._beside: Beside | None = None
         self._arrivals = 0
         self._max_sequences = max_sequences
         self.speculator = speculator
@@ -162,7 +194,7 @@ class Scheduler:
         if sequence in self.waiting:
             self.waiting.remove(sequence)
         else:
-            self.running.remove(sequence)
+            self._stop(sequence)
         if not sequence.in_flight:
             sequence.table.release()
         if self.speculator is not None:
@@ -187,22 +219,45 @@ class Scheduler:
             self._speculate(plan, self.speculator)
         plan.load.decodes = plan.load.tokens
         self._add_prompts(plan)
-        for share in plan.shares:
-            share.sequence.in_flight = True
+        if self._beside is not None:
+            plan.beside = self._beside
+            plan.slice_seconds = self.budget.slice_seconds(plan.load)
+        for sequence in plan.sequences:
+            sequence.in_flight = True
         return plan
+
+    def _better_beside(self, prompt: Sequence, plan: Plan) -> bool:
+        """Whether the first prompt is to go beside the steps."""
+        if prompt.unscored < prompt.prompt_length:
+            return False  # only steps give logits
+        self._adopt(prompt, self._hits(prompt))
+        room = self.budget.room(plan.load, prompt.computed)
+        return self.budget.better_beside(plan.load, prompt.computed, prompt.pending, room)
 
     def _add_prompts(self, plan: Plan) -> None:
         prompts: Iterator[Sequence] = self._prompts()
         claimed: set[bytes] = set()
+        reserved = 0.0
+        if self._beside is None and (first := next(prompts, None)) is not None:
+            if self._better_beside(first, plan):
+                self._beside = Beside(first, first.computed)
+            else:
+                prompts = chain((first,), prompts)
+        if self._beside is not None:
+            sequence = self._beside.sequence
+            if not sequence.request.long:
+                return
+            claimed.update(self._keys(sequence, 1))
+            reserved = self.budget.slice_seconds(plan.load) / LONG_PART
         while plan.load.tokens < self.budget.max_tokens and plan.rows < self._max_rows:
             prompt = next(prompts, None)
             if prompt is None:
                 break
             self._adopt(prompt, self._hits(prompt))
-            room = self.budget.room(plan.load, prompt.computed)
-            if prompt.request.long and (beside := next(prompts, None)) is not None:
+            room = self.budget.room(plan.load, prompt.computed, reserved)
+            if prompt.request.long and (behind := next(prompts, None)) is not None:
                 room = -(-room // LONG_PART)
-                prompts = chain((beside,), prompts)
+                prompts = chain((behind,), prompts)
             count = min(prompt.pending, room)
             if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
                 count = min(count, self._max_rows - plan.rows)
@@ -215,21 +270,28 @@ class Scheduler:
                 if plan.shares[-1].samples and self.budget.suffices(plan.load):
                     break
 
-    def complete(self, plan: Plan, faulty: Collection[Sequence] = ()) -> None:
+    def complete(
+        self, plan: Plan, faulty: Collection[Sequence] = (), *, prefilled: int = 0
+    ) -> None:
         """The step is over: its tokens are computed, and who ended meanwhile lets go.
 
         faulty: sequences of the plan whose keys and values are not to be trusted. They stand
         where they stood, and nobody will share any block of theirs; they are to be retired.
+        prefilled: by so many tokens the prompt beside the step has come on.
         """
-        for share in plan.shares:
-            sequence = share.sequence
+        counts = [share.count for share in plan.shares]
+        if plan.beside is not None:
+            counts.append(prefilled)
+        for sequence, count in zip(plan.sequences, counts, strict=True):
             sequence.in_flight = False
             if sequence in faulty:
                 sequence.table.forget()
             else:
-                self._advance(sequence, share.count)
+                self._advance(sequence, count)
             if sequence.ended:
                 sequence.table.release()
+        if self._beside is not None and self._beside.sequence.computed == self._beside.last:
+            self._beside = None
 
     def _advance(self, sequence: Sequence, count: int) -> None:
         prompt_left = sequence.prompt_length - sequence.computed
@@ -290,16 +352,24 @@ class Scheduler:
 
     def _preempt(self, sequence: Sequence) -> None:
         self.preemptions += 1
-        self.running.remove(sequence)
+        self._stop(sequence)
         sequence.table.release()
         sequence.computed = 0
         sequence.reserved = True
         later = (i for i, s in enumerate(self.waiting) if s.arrival > sequence.arrival)
         self.waiting.insert(next(later, len(self.waiting)), sequence)
 
+    def _stop(self, sequence: Sequence) -> None:
+        """It runs no more."""
+        self.running.remove(sequence)
+        if self._beside is not None and self._beside.sequence is sequence:
+            self._beside = None
+
     def _prompts(self) -> Iterator[Sequence]:
-        """Sequences that don't decode yet, the running ones first, then who gets in."""
-        yield from [s for s in self.running if not s.decodes]
+        """Sequences that don't decode yet and aren't beside the steps, the running ones first,
+        then who gets in."""
+        beside = None if self._beside is None else self._beside.sequence
+        yield from [s for s in self.running if not s.decodes and s is not beside]
         while self.waiting and len(self.running) < self._max_sequences:
             sequence = self.waiting[0]
             if not self._admit(sequence):

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from headrace.engine.budget import CHUNK_BESIDE
 from headrace.ops.backend import KvCache
 
 
@@ -47,6 +48,11 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     def max_guesses(self) -> int:
         """Of a sequence in a step."""
         return 0 if self.speculate == "off" else self.speculate_tokens
+
+    @property
+    def chunk_beside(self) -> int:
+        """Tokens of a chunk beside the steps; 0 if none is computed there."""
+        return 0 if self.target_itl is None else min(CHUNK_BESIDE, self.max_step_tokens)
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,8 +76,13 @@ def memory_of(config: WorkerConfig, model: Model, draft: Model | None = None) ->
             tensor = each.tensors[name]
             weights += packed_bytes(tensor)
             loading = max(loading, weights + decoding_bytes(tensor))
-        buffers += _buffers(each.program, config)
+        buffers += _buffers(each.program, config.max_step_tokens)
         buffers += 4 * _parts(each.program, tokens, context, threads)
+        buffers += _logits(each.program, config)
+    if config.chunk_beside:
+        buffers += _buffers(model.program, config.chunk_beside)
+        buffers += 4 * _parts(model.program, config.chunk_beside, context, threads)
+        buffers += 3 * 4 * context  # its tokens, their blocks among them
     if config.speculate == "ngram":
         buffers += config.max_sequences * INDEX_BYTES
     sampling = 16 * vocabulary  # adjusted logits, their exponentials, candidates
@@ -104,25 +109,27 @@ def _parts(program: Program, tokens: int, context: int, threads: int) -> int:
     return max(min(tokens * of_token, MOST_PARTS), min(tokens, 1) * of_token)
 
 
-def _buffers(program: Program, config: WorkerConfig) -> int:
-    """Every buffer as floats and as codes with their scales and sums; the turns of each rope;
-    and logits."""
+def _buffers(program: Program, tokens: int) -> int:
+    """For so many tokens: every buffer as floats and as codes with their scales and sums; the
+    turns of each rope."""
     width = sum(program.buffers.values())
     ropes = {op.rope for op in program.ops if isinstance(op, RotaryKV) and op.rope is not None}
     turns = sum(2 * 4 * rope.dims for rope in ropes)
-    rows = config.max_step_tokens * (6 * width + turns)
-    rows += max((_expert_bytes(program, op, config) for op in _experts(program)), default=0)
-    logits = max_rows(config.max_sequences, config.max_guesses)
-    return rows + 4 * logits * (program.vocab_size + 256)
+    experts = (_expert_bytes(program, op, tokens) for op in _experts(program))
+    return tokens * (6 * width + turns) + max(experts, default=0)
+
+
+def _logits(program: Program, config: WorkerConfig) -> int:
+    return 4 * max_rows(config.max_sequences, config.max_guesses) * (program.vocab_size + 256)
 
 
 def _experts(program: Program) -> Iterator[Experts]:
     return (op for op in program.ops if isinstance(op, Experts))
 
 
-def _expert_bytes(program: Program, experts: Experts, config: WorkerConfig) -> int:
+def _expert_bytes(program: Program, experts: Experts, tokens: int) -> int:
     """Places for the rows of each expert, one after the other, which all layers share."""
-    rows = config.max_step_tokens * used_experts(program, experts)
+    rows = tokens * used_experts(program, experts)
     places = rows + ROWS_OF_TILE * (1 + min(len(experts.experts), rows))
     width, out = program.buffers[experts.x], program.buffers[experts.out]
     # As floats and as codes before and between the products, as floats alone after them.

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         blocks=sizes.blocks,
         threads=config.threads or usable_cores(),
         kv_cache=config.kv_cache,
+        chunk=config.chunk_beside,
     )
     executable = backend.load(model.program, model.weights, limits)
     speculator = _speculator(config, executable, backend, draft, limits)
@@ -59,6 +61,7 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
             config.max_step_tokens,
             target_itl=None if config.target_itl is None else config.target_itl / 1000,
             target_throughput=config.target_throughput,
+            slices=limits.chunk > 0,
         ),
         max_sequences=config.max_sequences,
         context_length=sizes.context_length,
@@ -108,6 +111,7 @@ def _speculator(
         return None
     proposer: Proposer = PromptLookup()
     if draft is not None:
+        limits = replace(limits, chunk=0)
         small = backend.load(draft.program, draft.weights, limits)
         proposer = DraftModel(small, measure_costs(small, limits), limits)
     costs = measure_costs(executable, limits)

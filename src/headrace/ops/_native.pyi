@@ -58,6 +58,7 @@ class Builder:
         key_bytes: int,
         vocabulary: int,
         context: int,
+        prefill_tokens: int,
         widths: Sequence[int],
     ) -> None: ...
     def embed(self, out: int, weight: Matrix, scale: float) -> None: ...
@@ -105,9 +106,17 @@ class Builder:
     def build(self) -> Executor: ...
 
 class Executor:
+    def begin(self, tokens: _Ints, position: int, blocks: _Ints) -> None: ...
     def launch(
-        self, tokens: _Ints, positions: _Ints, starts: _Ints, tables: _Ints, logit_rows: _Ints
+        self,
+        tokens: _Ints,
+        positions: _Ints,
+        starts: _Ints,
+        tables: _Ints,
+        logit_rows: _Ints,
+        slice_seconds: float,
     ) -> None: ...
+    def slice(self) -> tuple[int, float, float]: ...
     def wait(self) -> None: ...
     def logits(self) -> _Floats: ...
     def sample(

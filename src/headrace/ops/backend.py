@@ -31,7 +31,8 @@ class Limits:
 
     tokens: most tokens in a step; sequences: most sequences in a step;
     blocks: KV blocks in the cache; threads: that compute, the caller's among them;
-    kv_cache: how it holds keys.
+    kv_cache: how it holds keys; chunk: tokens that go through the layers together of a prompt
+    beside the steps (`Executable.begin`), 0 if there shall be none.
     """
 
     tokens: int
@@ -39,6 +40,7 @@ class Limits:
     blocks: int
     threads: int
     kv_cache: KvCache = "int16"
+    chunk: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,44 @@ class Batch:
     starts: NDArray[np.int32]
     block_tables: NDArray[np.int32]
     logit_rows: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """Consecutive tokens of one sequence whose keys and values are wanted, and no logits.
+
+    tokens: int32 [T], at `position` and behind it. blocks: int32 [B], the KV block of positions
+    b * BLOCK_SIZE .. at b.
+    """
+
+    tokens: NDArray[np.int32]
+    position: int
+    blocks: NDArray[np.int32]
+
+    def batch(self, first: int = 0, last: int | None = None) -> Batch:
+        """Its tokens first .. last, by themselves."""
+        tokens = self.tokens[first:last]
+        start = self.position + first
+        return Batch(
+            tokens=tokens,
+            positions=np.arange(start, start + len(tokens), dtype=np.int32),
+            starts=np.array([0, len(tokens)], np.int32),
+            block_tables=self.blocks[None],
+            logit_rows=np.zeros(0, np.int32),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What a step did for the prompt beside it.
+
+    tokens: of the chunks that it finished, the next ones of the prompt. chunk_seconds: what those
+    chunks took, over all their slices. seconds: what of the step was the slice.
+    """
+
+    tokens: int = 0
+    chunk_seconds: float = 0.0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +180,25 @@ def kv_block_bytes(
 class Executable(Protocol):
     """A loaded program with its weights and KV cache. One step at a time, one caller."""
 
-    def launch(self, batch: Batch) -> None:
+    def begin(self, prompt: Prompt) -> None:
+        """Take up a prompt that is computed beside the steps, instead of one that was under way.
+
+        Raises ValueError if limits.chunk is 0, or the prompt holds what is out of range.
+        """
+        ...
+
+    def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
         """Start the forward pass of `batch`. The arrays may be reused when it returns.
 
+        Before it, the prompt beside the steps is gone on with for about so many seconds, and
+        however short they are, by so much that a chunk takes no more slices than it has tokens.
+        A batch may be empty then.
         Raises ValueError if the batch exceeds the limits or holds ids out of range.
         """
+        ...
+
+    def slice(self) -> Slice:
+        """After `sample` or `logits`: what the step did for the prompt beside it."""
         ...
 
     def sample(self, sampling: Sampling) -> Sampled:

@@ -21,8 +21,10 @@ from headrace.ops.backend import (
     Limits,
     Masks,
     NonFiniteLogits,
+    Prompt,
     Sampled,
     Sampling,
+    Slice,
 )
 from headrace.ops.checks import load_weights
 from headrace.ops.program import (
@@ -134,11 +136,22 @@ class CpuExecutable:
         self.isa = isa
         self.matrix_bytes = matrix_bytes
 
-    def launch(self, batch: Batch) -> None:
+    def begin(self, prompt: Prompt) -> None:
+        self._executor.begin(prompt.tokens, prompt.position, prompt.blocks)
+
+    def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
         self._executor.launch(
-            batch.tokens, batch.positions, batch.starts, batch.block_tables, batch.logit_rows
+            batch.tokens,
+            batch.positions,
+            batch.starts,
+            batch.block_tables,
+            batch.logit_rows,
+            slice_seconds,
         )
         self._launched = True
+
+    def slice(self) -> Slice:
+        return Slice(*self._executor.slice())
 
     def logits(self) -> NDArray[np.float32]:
         self._expect_step()
@@ -227,6 +240,7 @@ class _Lowering:
             key_bytes=KEY_BYTES[limits.kv_cache],
             vocabulary=program.vocab_size,
             context=program.context_length,
+            prefill_tokens=limits.chunk,
             widths=list(program.buffers.values()),
         )
         for op in program.ops:

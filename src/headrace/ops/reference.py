@@ -6,10 +6,22 @@ float32 itself. Slow on purpose: every line is meant to be checked by eye.
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.backend import BLOCK_SIZE, Batch, KvCache, Limits, Sampled, Sampling
+from headrace.ops.backend import (
+    BLOCK_SIZE,
+    Batch,
+    KvCache,
+    Limits,
+    Prompt,
+    Sampled,
+    Sampling,
+    Slice,
+)
 from headrace.ops.checks import check_batch, check_sampling, load_weights
 from headrace.ops.program import (
     Add,
@@ -53,7 +65,8 @@ class ReferenceBackend:
 
 
 class ReferenceExecutable:
-    """A program interpreted eagerly: `launch` computes, `sample` and `logits` only read."""
+    """A program interpreted eagerly: `launch` computes, `sample` and `logits` only read. A slice
+    is the next chunk of the prompt beside the steps, whatever time that takes."""
 
     def __init__(self, program: Program, weights: dict[str, Floats], limits: Limits) -> None:
         self._program = program
@@ -64,11 +77,42 @@ class ReferenceExecutable:
         self._values = np.zeros(cache, np.float32)
         self._buffers: dict[str, Floats] = {}
         self._logits: Floats | None = None
+        self._chunks: list[Batch] = []  # that are left of the prompt, the next one last
+        self._slice = Slice()
 
-    def launch(self, batch: Batch) -> None:
-        check_batch(batch, self._program, self._limits)
-        for op in self._program.ops:
-            self._run(op, batch)
+    def begin(self, prompt: Prompt) -> None:
+        size, count = self._limits.chunk, len(prompt.tokens)
+        if not size:
+            raise ValueError("nothing is computed beside the steps here")
+        check_batch(prompt.batch(), self._program, replace(self._limits, tokens=count))
+        chunks = [prompt.batch(first, first + size) for first in range(0, count, size)]
+        self._chunks = chunks[::-1]
+
+    def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
+        slicing = self._limits.chunk > 0 and slice_seconds > 0
+        if len(batch.tokens) or not slicing:
+            check_batch(batch, self._program, self._limits)
+        self._slice = self._prefill() if slicing else Slice()
+        self._compute(batch)
+
+    def slice(self) -> Slice:
+        return self._slice
+
+    def _prefill(self) -> Slice:
+        if not self._chunks:
+            return Slice()
+        start = time.perf_counter()
+        chunk = self._chunks.pop()
+        self._compute(chunk)
+        seconds = time.perf_counter() - start
+        return Slice(len(chunk.tokens), seconds, seconds)
+
+    def _compute(self, batch: Batch) -> None:
+        if len(batch.tokens):
+            for op in self._program.ops:
+                self._run(op, batch)
+        else:
+            self._logits = np.zeros((0, self._program.vocab_size), np.float32)
 
     def logits(self) -> Floats:
         return self._step_logits().copy()

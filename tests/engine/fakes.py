@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
-from headrace.engine.budget import StepBudget
+from headrace.engine.budget import Load, StepBudget
 from headrace.engine.constraint import Constraint, Constraints
 from headrace.engine.costs import StepCosts
 from headrace.engine.draws import draws
@@ -226,6 +226,17 @@ class Foresight:
         token = int(sample_rows(self._model(tokens)[None], how).tokens[0])
         lie = self._lies(len(tokens))
         return Guess((token + 1) % VOCAB if lie else token, grade=int(not lie))
+
+
+class Sliced(StepBudget):
+    """Under a target that no step holds, so that prompts get eight tokens of a step, a slice is an
+    eighth of nothing, and whatever else does not fit goes beside the steps."""
+
+    def __init__(self, max_tokens: int) -> None:
+        super().__init__(max_tokens, target_itl=1e-9, slices=True)
+
+    def observe_chunks(self, load: Load, seconds: float) -> None:
+        """Stays ignorant, and therefore confident."""
 
 
 def speculator(proposer: Proposer | None = None, most: int = 4) -> Speculator:

@@ -5,7 +5,15 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
-from headrace.engine.budget import FIRST_CHUNK, LEAST_CHUNK, Load, StepBudget, StepTimes
+from headrace.engine.budget import (
+    CHUNK_BESIDE,
+    FIRST_CHUNK,
+    LEAST_CHUNK,
+    LEAST_SLICE,
+    Load,
+    StepBudget,
+    StepTimes,
+)
 
 STREAMS = 8
 
@@ -167,3 +175,66 @@ def test_a_throughput_out_of_reach_takes_all_there_is_room_for() -> None:
     machine.decode(5)
     counts = [count for count, _ in machine.prompt(2000)]
     assert counts[:4] == [32, 64, 120, 120]
+
+
+def decodes(count: int = STREAMS) -> Load:
+    load = Load()
+    for _ in range(count):
+        load.add(1, 300)
+    load.decodes = count
+    return load
+
+
+def measured(target: float, per_token: float | None) -> StepBudget:
+    """One that knows steps of 20 ms and 2 ms a token, and chunks of so much a token."""
+    budget = StepBudget(512, target_itl=target, slices=True)
+    for tokens in (8, 16, 40, 64):
+        load = decodes()
+        load.add(tokens, 0)
+        budget.observe(load, 0.020 + 0.002 * load.tokens)
+        if per_token is not None:
+            chunk = Load()
+            chunk.add(4 * tokens, 0)
+            budget.observe_chunks(chunk, per_token * chunk.tokens)
+    return budget
+
+
+def test_a_slice_is_what_the_target_leaves_and_never_nothing() -> None:
+    assert measured(0.1, None).slice_seconds(decodes()) == pytest.approx(0.1 - 0.036, rel=1e-3)
+    assert measured(0.03, None).slice_seconds(decodes()) == pytest.approx(0.03 * LEAST_SLICE)
+    assert measured(0.1, None).slice_tokens(decodes(), 0) == float("inf")
+    assert measured(0.1, 0.001).slice_tokens(decodes(), 0) == pytest.approx(64, rel=1e-3)
+
+
+def test_what_a_step_took_is_told_without_its_slice() -> None:
+    budget = measured(0.1, 0.001)
+    budget.observe(Load(), 0.05)  # nothing but a slice: it says nothing about steps
+    assert budget.slice_seconds(decodes()) == pytest.approx(0.1 - 0.036, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("per_token", "pending", "beside"),
+    [
+        (None, 4 * CHUNK_BESIDE, True),  # who knows
+        (0.001, 4 * CHUNK_BESIDE, True),  # 64 a slice, 32 in steps
+        (0.0021, 4 * CHUNK_BESIDE, False),
+        (0.001, 60, False),  # two steps, or two slices and one step for the last token
+        (0.001, 32, False),  # it fits
+    ],
+)
+def test_a_prompt_goes_where_it_is_through_in_fewer_steps(
+    per_token: float | None, pending: int, beside: bool
+) -> None:
+    budget = measured(0.1, per_token)
+    room = budget.room(decodes(), 0)
+    assert room == pytest.approx(32, abs=1)
+    assert budget.better_beside(decodes(), 0, pending, room) == beside
+
+
+def test_nothing_goes_beside_where_nobody_decodes_or_it_is_not_to() -> None:
+    assert not measured(0.1, None).better_beside(Load(), 0, 10_000, 512)
+    assert not StepBudget(64, target_itl=0.1).better_beside(decodes(), 0, 10_000, 8)
+    throughput = StepBudget(64, target_throughput=100, slices=True)
+    assert not throughput.better_beside(decodes(), 0, 10_000, 8)
+    full = measured(0.1, None)
+    assert not full.better_beside(decodes(), 0, 10_000, 0)

@@ -21,7 +21,7 @@ from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.reference import ReferenceBackend
 
 from . import tiny
-from .fakes import VOCAB, Answers, answer, make_engine, request
+from .fakes import VOCAB, Answers, Sliced, answer, make_engine, request
 
 
 @dataclass
@@ -31,8 +31,10 @@ class Given:
     backend: Backend
     exact: bool
 
-    def engine(self, *, blocks: int = 128, threads: int = 1, **options: object) -> Engine:
-        executable = tiny.load(self.backend, blocks=blocks, threads=threads)
+    def engine(
+        self, *, blocks: int = 128, threads: int = 1, chunk: int = 0, **options: object
+    ) -> Engine:
+        executable = tiny.load(self.backend, blocks=blocks, threads=threads, chunk=chunk)
         return make_engine(executable, blocks=blocks, **options)
 
     def same(self, one: Answers, other: Answers, id: str = "r") -> None:
@@ -121,6 +123,24 @@ def test_in_chunks_is_whole(given: Given, step: int) -> None:
     wide = make_engine(whole, blocks=128, max_step_tokens=64)
     narrow = given.engine(max_step_tokens=step)
     given.same(answer(wide, asked()), answer(narrow, asked()))
+
+
+@pytest.mark.parametrize(("chunk", "threads"), [(7, 1), (32, 2), (512, 2)])
+def test_beside_the_steps_is_within_them(given: Given, chunk: int, threads: int) -> None:
+    alone = answer(given.engine(), asked())
+    engine, answers = given.engine(chunk=chunk, threads=threads, budget=Sliced(64)), Answers()
+    for other in others(5):
+        engine.submit(other)
+        answers.take(engine.step())
+    engine.submit(asked())
+    engine.submit(msgspec.structs.replace(asked(), id="twin"))
+    beside = False
+    while engine.has_work:
+        answers.take(engine.step())
+        beside = beside or engine._scheduler._beside is not None
+    assert beside
+    given.same(alone, answers)
+    assert answers.tokens("twin") == answers.tokens("r")
 
 
 @pytest.mark.parametrize("shared", [32, 63, 64, 65, 89, 90])

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from headrace.engine.budget import StepBudget
+from headrace.engine.budget import CHUNK_BESIDE, StepBudget
 from headrace.engine.loop import Engine
 from headrace.engine.output import Finish
 from headrace.engine.request import GenerationRequest
-from headrace.ops.backend import NonFiniteLogits, Sampled, Sampling
+from headrace.ops.backend import Batch, NonFiniteLogits, Sampled, Sampling, Slice
 from headrace.text.pipeline import TextPipeline
 
 from .fakes import (
@@ -19,6 +19,7 @@ from .fakes import (
     Answers,
     FakeExecutable,
     FakeText,
+    Sliced,
     answer,
     fake_engine,
     make_engine,
@@ -351,6 +352,86 @@ def test_steps_are_timed_and_the_chunks_of_prompts_follow(synchronous: bool) -> 
     answers.drain(engine)
     assert set(budgets[5:]) <= {19, 20}
     assert executable.batches > 400 / 17
+
+
+def test_a_prompt_beside_the_steps_takes_what_the_target_leaves(synchronous: bool) -> None:
+    """On the same machine, where chunks beside the steps take half as long a token."""
+
+    class Timed(FakeExecutable):
+        now = 0.0
+
+        def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
+            super().launch(batch, slice_seconds)
+            self.seconds = slice_seconds
+
+        def sample(self, sampling: Sampling) -> Sampled:
+            assert self._batch is not None
+            self.now += self.seconds + 0.010 + 0.001 * len(self._batch.tokens)
+            return super().sample(sampling)
+
+        def slice(self) -> Slice:
+            tokens = super().slice().tokens
+            return Slice(tokens, 0.0005 * tokens, self.seconds)
+
+    executable = Timed(64, chunk=CHUNK_BESIDE)
+    engine = make_engine(
+        executable,
+        blocks=64,
+        budget=StepBudget(64, target_itl=0.030, slices=True),
+        clock=lambda: executable.now,
+        synchronous=synchronous,
+    )
+    alone = answer(fake_engine(), request("long", [9] * 900))
+    answers = Answers()
+    for id in "abc":
+        engine.submit(request(id, max_tokens=200))
+    for _ in range(6):
+        answers.take(engine.step())
+    engine.submit(request("long", [9] * 900))
+    times, budgets = [], []
+    while "long" not in answers.outputs:
+        answers.take(engine.step())
+        times.append(executable.now)
+        budgets.append(engine.status().step_budget)
+    assert budgets[-4] == 3 + 34
+    assert executable.beside is not None
+    assert len(executable.beside.tokens) == 899
+    assert np.diff(times)[2:-3] == pytest.approx(0.030, abs=0.001)
+    answers.drain(engine)
+    assert answers.tokens("long") == alone.tokens("long")
+    assert answers.finish("long").prompt_tokens == 900
+
+
+def test_a_step_that_fails_costs_the_prompt_beside_it(synchronous: bool) -> None:
+    executable = FakeExecutable(64)
+    engine = make_engine(executable, blocks=64, budget=Sliced(64), synchronous=synchronous)
+    answers = Answers()
+    engine.submit(request("a", max_tokens=50))
+    for _ in range(3):
+        answers.take(engine.step())
+    engine.submit(request("long", [9] * 100))
+    answers.take(engine.step())
+    executable.fail = RuntimeError("the kernel fell over")
+    for _ in range(2):
+        answers.take(engine.step())
+    assert "fell over" in (answers.finish("long").error or "")
+    assert "fell over" in (answers.finish("a").error or "")
+    assert engine.status().blocks_free == 64
+    again = answer(engine, request("again", [9] * 100))
+    assert again.tokens("again") == answer(fake_engine(), request("r", [9] * 100)).tokens("r")
+
+
+def test_what_is_beside_the_steps_goes_on_when_nobody_decodes_any_more(synchronous: bool) -> None:
+    executable = FakeExecutable(64)
+    engine = make_engine(executable, blocks=64, budget=Sliced(64), synchronous=synchronous)
+    engine.submit(request("a", max_tokens=4))
+    answers = Answers()
+    for _ in range(2):
+        answers.take(engine.step())
+    engine.submit(request("long", [9] * 100))
+    answers.drain(engine)
+    assert executable.beside is not None
+    assert answers.tokens("long") == answer(fake_engine(), request("r", [9] * 100)).tokens("r")
 
 
 def test_status_counts() -> None:

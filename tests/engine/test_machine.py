@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.engine.budget import StepBudget
 from headrace.engine.draws import draws, stream_key
 from headrace.engine.request import GenerationRequest
 from headrace.engine.scheduler import Plan, Scheduler
@@ -23,7 +22,18 @@ from headrace.engine.status import EngineStatus
 from headrace.ops.backend import BLOCK_SIZE, Masks, Sampling
 from headrace.ops.sampling import sample_rows
 
-from .fakes import EOS, VOCAB, Answers, Form, Forms, fake_engine, hashed, request, speculator
+from .fakes import (
+    EOS,
+    VOCAB,
+    Answers,
+    Form,
+    Forms,
+    Sliced,
+    fake_engine,
+    hashed,
+    request,
+    speculator,
+)
 
 BLOCKS = 6
 MAX_SEQUENCES = 5
@@ -201,7 +211,7 @@ class EngineMachine(RuleBasedStateMachine):
             synchronous=self.synchronous,
             scheduler=WatchedScheduler,
             speculator=speculator() if self.guessing else None,
-            budget=sliced() if self.slices else None,
+            budget=Sliced(STEP_TOKENS) if self.slices else None,
         )
         self.engine.patience = 0
         self.scheduler = self.engine._scheduler
@@ -313,19 +323,13 @@ TestEngineWithoutCache = MachineWithoutCache.TestCase
 TestEngineWithoutCache.settings = fewer
 
 
-def sliced() -> StepBudget:
-    """A target that no step holds: prompts get little, and a slice of each step."""
-    return StepBudget(STEP_TOKENS, target_itl=1e-9, slices=True)
-
-
 def small_pool(prompts: list[list[int]], **options: object) -> EngineStatus:
     """What the pool of the machines above comes to when these are answered at once."""
     engine = fake_engine(
         blocks=BLOCKS,
         max_sequences=MAX_SEQUENCES,
         max_step_tokens=STEP_TOKENS,
-        scheduler=WatchedScheduler,
-        **options,
+        **{"scheduler": WatchedScheduler, **options},
     )
     asked = [
         request(str(i), prompt, max_tokens=80, temperature=1.0, seed=i)
@@ -350,3 +354,17 @@ def test_such_pools_do_evict_and_hit() -> None:
     assert status.preemptions >= 1
     assert status.evictions >= 2
     assert status.hit_tokens >= 32
+
+
+def test_such_steps_do_send_prompts_beside() -> None:
+    beside: set[Sequence] = set()
+
+    class Watched(WatchedScheduler):
+        def plan(self) -> Plan:
+            plan = super().plan()
+            beside.update(self.sent_beside)
+            return plan
+
+    status = small_pool([[i] * 40 for i in range(5)], budget=Sliced(STEP_TOKENS), scheduler=Watched)
+    assert len(beside) >= 2
+    assert status.preemptions >= 1

@@ -10,7 +10,7 @@ from headrace.engine.scheduler import Plan, Scheduler
 from headrace.engine.sequence import Sequence
 from headrace.ops.backend import BLOCK_SIZE
 
-from .fakes import FakeTextStream, request
+from .fakes import FakeTextStream, Sliced, request
 
 
 class Desk:
@@ -23,13 +23,14 @@ class Desk:
         max_sequences: int = 8,
         max_step_tokens: int = 16,
         caching: bool = True,
+        sliced: bool = False,
     ) -> None:
         self.pool = BlockPool(blocks, caching=caching)
         self.prompts = count(1)
         self.sequences: list[Sequence] = []
         self.scheduler = Scheduler(
             self.pool,
-            StepBudget(max_step_tokens),
+            Sliced(max_step_tokens) if sliced else StepBudget(max_step_tokens),
             max_sequences=max_sequences,
             context_length=1000,
         )
@@ -51,13 +52,21 @@ class Desk:
         self.complete(plan)
         return {share.sequence: share.count for share in plan.shares}
 
-    def complete(self, plan: Plan) -> None:
+    def complete(self, plan: Plan, prefilled: int = 0) -> None:
         drawn = [share.sequence for share in plan.shares if share.samples]
-        self.scheduler.complete(plan)
+        self.scheduler.complete(plan, prefilled=prefilled)
         for sequence in drawn:
             if not sequence.ended:
                 sequence.append(7)
         self.pool.check()
+
+    def slice(self, tokens: int) -> tuple[dict[Sequence, int], Sequence | None]:
+        """A step in which the prompt beside it comes on by so many tokens; and whose it is."""
+        plan = self.scheduler.plan()
+        assert (plan.slice_seconds > 0) == (plan.beside is not None)
+        self.complete(plan, tokens)
+        beside = None if plan.beside is None else plan.beside.sequence
+        return {share.sequence: share.count for share in plan.shares}, beside
 
     def step_until(self, sequence: Sequence, generated: int) -> None:
         while sequence.generated < generated:
@@ -365,3 +374,104 @@ def test_blocks_of_a_faulty_sequence_are_shared_with_nobody() -> None:
     second = desk.add([*BEGINNING, 2])
     desk.step()
     assert second.cached_tokens == 0
+
+
+def test_what_does_not_fit_beside_decodes_goes_beside_the_steps() -> None:
+    desk = Desk(sliced=True)
+    decode = desk.add(4)
+    desk.step()
+    prompt, behind = desk.add(40), desk.add(3)
+    assert desk.slice(0) == ({decode: 1}, prompt)  # it keeps its place: who came later waits
+    assert desk.slice(32) == ({decode: 1}, prompt)
+    assert desk.slice(7) == ({decode: 1}, prompt)
+    assert prompt.pending == 1
+    assert desk.slice(0) == ({decode: 1, prompt: 1, behind: 3}, None)
+    assert (prompt.generated, behind.generated) == (1, 1)
+
+
+def test_what_fits_stays_in_steps_and_so_does_all_where_nobody_decodes() -> None:
+    desk = Desk(sliced=True)
+    first = desk.add(30)
+    assert desk.slice(0) == ({first: 16}, None)
+    desk.step()
+    short = desk.add(8)
+    assert desk.slice(0) == ({first: 1, short: 8}, None)
+
+
+def test_a_prompt_whose_tokens_are_scored_stays_in_steps() -> None:
+    desk = Desk(sliced=True)
+    decode = desk.add(4)
+    desk.step()
+    scored = desk.add(40, logprobs=0, prompt_logprobs=True)
+    assert desk.slice(0) == ({decode: 1, scored: 7}, None)
+
+
+def test_short_prompts_join_steps_beside_a_long_one() -> None:
+    desk = Desk(sliced=True)
+    decode = desk.add(4)
+    desk.step()
+    long, short = desk.add(40, long=True), desk.add(3)
+    assert desk.slice(0) == ({decode: 1, short: 3}, long)
+    twin = desk.add(list(long.tokens)[:34])
+    assert desk.slice(16) == ({decode: 1, short: 1}, long)
+    assert not len(twin.table) or twin.computed == 0  # it waits for what is computed beside
+    assert desk.slice(23) == ({decode: 1, short: 1}, long)
+    assert desk.slice(0) == ({decode: 1, short: 1, long: 1, twin: 2}, None)
+    assert twin.cached_tokens == 32
+
+
+def test_who_leaves_from_beside_makes_room_for_the_next() -> None:
+    desk = Desk(sliced=True)
+    decode = desk.add(4)
+    desk.step()
+    prompt, other = desk.add(40), desk.add(50)
+    plan = desk.scheduler.plan()
+    assert plan.beside is not None
+    assert plan.beside.sequence is prompt
+    desk.scheduler.retire(prompt)
+    assert len(prompt.table) == 2  # a step that runs may write there
+    desk.complete(plan, 8)
+    assert len(prompt.table) == 0
+    assert desk.slice(0) == ({decode: 1}, other)
+    desk.scheduler.retire(other)
+    assert len(other.table) == 0
+    assert desk.slice(0) == ({decode: 1}, None)
+
+
+def test_a_victim_beside_the_steps_begins_anew() -> None:
+    desk = Desk(blocks=7, sliced=True)
+    large = desk.add(61)
+    desk.step_until(large, 1)
+    small = desk.add(4)
+    desk.step()
+    prompt = desk.add(60, max_tokens=2)
+    first = desk.scheduler.plan()
+    assert first.beside is not None
+    assert first.beside.sequence is prompt
+    desk.complete(first, 40)
+    while not desk.scheduler.preemptions:
+        assert desk.slice(0)[1] in (prompt, None)
+    assert (prompt.computed, len(prompt.table)) == (0, 0)
+    assert desk.slice(0) == ({large: 1, small: 1}, None)
+    desk.scheduler.retire(large)
+    second = desk.scheduler.plan()
+    assert second.beside is not None
+    assert second.beside is not first.beside
+    assert (second.beside.sequence, second.beside.first) == (prompt, 32)  # what was in the cache
+    desk.complete(second, 27)
+    assert desk.slice(0) == ({small: 1, prompt: 1}, None)
+
+
+def test_blocks_computed_beside_a_faulty_step_are_shared_with_nobody() -> None:
+    desk = Desk(sliced=True)
+    desk.add(4)
+    desk.step()
+    prompt = desk.add(60)
+    desk.slice(40)
+    plan = desk.scheduler.plan()
+    assert prompt in plan.sequences
+    desk.scheduler.complete(plan, plan.sequences, prefilled=10)
+    assert prompt.computed == 40
+    for sequence in plan.sequences:
+        desk.scheduler.retire(sequence)
+    assert desk.pool.free == desk.pool.total

@@ -87,6 +87,6 @@ class RandomWeights:
         return GroupedWeight(bits, 32, codes, step, zero=2 ** (bits - 1))
 
 
-def load(backend: Backend, *, blocks: int, threads: int = 1) -> Executable:
-    limits = Limits(tokens=64, sequences=32, blocks=blocks, threads=threads)
+def load(backend: Backend, *, blocks: int, threads: int = 1, chunk: int = 0) -> Executable:
+    limits = Limits(tokens=64, sequences=32, blocks=blocks, threads=threads, chunk=chunk)
     return backend.load(program(), RandomWeights(), limits)

@@ -173,6 +173,7 @@ def load(
     quantised: bool = True,
     threads: int = 1,
     kv_cache: KvCache = "int16",
+    chunk: int = 0,
 ) -> Executable:
-    sizes = limits(threads=threads, kv_cache=kv_cache)
+    sizes = limits(threads=threads, kv_cache=kv_cache, chunk=chunk)
     return backend.load(program, weights(program, quantised=quantised), sizes)

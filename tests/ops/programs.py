@@ -9,7 +9,15 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.ops.backend import BLOCK_SIZE, Backend, Batch, Executable, KvCache, Limits
+from headrace.ops.backend import (
+    BLOCK_SIZE,
+    Backend,
+    Batch,
+    Executable,
+    KvCache,
+    Limits,
+    Prompt,
+)
 from headrace.ops.program import (
     Attention,
     Embed,
@@ -126,6 +134,13 @@ def step(executable: Executable, *parts: Part, rows: Sequence[int] | None = None
     return executable.logits()
 
 
+def ahead(executable: Executable, part: Part) -> Prompt:
+    """Let a part be computed beside the steps to come."""
+    prompt = Prompt(np.array(part.tokens, np.int32), part.start, np.array(part.blocks, np.int32))
+    executable.begin(prompt)
+    return prompt
+
+
 def limits(
     *,
     tokens: int = 512,
@@ -133,8 +148,9 @@ def limits(
     blocks: int = 64,
     threads: int = 1,
     kv_cache: KvCache = "int16",
+    chunk: int = 0,
 ) -> Limits:
-    return Limits(tokens, sequences, blocks, threads, kv_cache)
+    return Limits(tokens, sequences, blocks, threads, kv_cache, chunk)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.ops.backend import Adjustments, Backend, Batch, Executable, Masks, Sampling
+from headrace.ops.backend import Adjustments, Backend, Batch, Executable, Masks, Sampling, Slice
 from headrace.ops.checks import load_weights, required_weights
 from headrace.ops.cpu import CpuBackend
 from headrace.ops.program import Embed, Linear, Logits, Norm, Program, Projection, SelectRows
@@ -16,7 +16,7 @@ from headrace.ops.reference import ReferenceBackend
 from headrace.ops.weights import GroupedWeight, Multiples, Weight
 
 from . import models
-from .programs import Floats, Part, Weights, batch_of, dense, grouped, limits, step
+from .programs import Floats, Part, Weights, ahead, batch_of, dense, grouped, limits, step
 
 BACKENDS: list[Backend] = [CpuBackend(), ReferenceBackend()]
 both = pytest.mark.parametrize("backend", BACKENDS, ids=lambda b: b.name)
@@ -139,6 +139,63 @@ def test_block_tables_may_be_parts_of_wider_ones(executable: Executable, expecte
 def test_last_position_of_the_context(executable: Executable) -> None:
     blocks = list(range(32))
     assert np.isfinite(step(executable, Part([1, 2], 1022, blocks))).all()
+
+
+# ---- prompts beside the steps ----
+
+PROMPTS: dict[str, tuple[Part, str]] = {
+    "no token": (Part([], 0, [0]), "batch of 0 tokens"),
+    "token beyond vocabulary": (Part([1, models.VOCAB], 0, [0]), "outside the vocabulary of 150"),
+    "negative position": (Part([1], -1, [0]), "position outside the context of 1024"),
+    "position beyond context": (Part([1, 2], 1023, [*range(33)]), "outside the context of 1024"),
+    "blocks missing": (Part([1] * 33, 0, [0]), r"block tables of shape \(1, 1\) for 1 sequences"),
+    "block beyond cache": (Part([1], 0, [64]), "block id outside the cache of 64"),
+}
+
+
+@both
+@pytest.mark.parametrize("fault", PROMPTS)
+def test_prompts(backend: Backend, fault: str) -> None:
+    executable = models.load(backend, models.llama(), chunk=16)
+    ahead(executable, Part([1] * 32, 0, [9]))
+    part, message = PROMPTS[fault]
+    with pytest.raises(ValueError, match=message):
+        ahead(executable, part)
+    tokens = 0  # of the one before
+    for _ in range(2):
+        executable.launch(good(), 60)
+        executable.logits()
+        tokens += executable.slice().tokens
+    assert tokens == 32
+    executable.launch(good())
+    executable.logits()
+    assert executable.slice() == Slice()
+
+
+@both
+def test_nothing_goes_beside_the_steps_without_a_chunk(backend: Backend) -> None:
+    executable = models.load(backend, models.llama())
+    with pytest.raises(ValueError, match="nothing is computed beside the steps here"):
+        ahead(executable, Part([1], 0, [0]))
+    with pytest.raises(ValueError, match="batch of 0 tokens"):
+        executable.launch(EMPTY, 1)
+
+
+@both
+def test_a_slice_may_be_all_of_a_step(backend: Backend) -> None:
+    executable = models.load(backend, models.llama(), chunk=16)
+    prompt = ahead(executable, Part([1, 2, 3], 5, [7]))
+    with pytest.raises(ValueError, match="batch of 0 tokens"):
+        executable.launch(EMPTY)
+    executable.launch(EMPTY, 60)
+    prompt.tokens[:] = 9  # they have been copied
+    assert executable.logits().shape[0] == 0
+    slice = executable.slice()
+    assert slice.tokens == 3
+    assert 0 < slice.chunk_seconds <= slice.seconds < 60
+
+
+EMPTY = Batch(ints(), ints(), ints(0), np.zeros((0, 0), np.int32), ints())
 
 
 # ---- sampling ----

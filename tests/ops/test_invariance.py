@@ -16,7 +16,7 @@ from headrace.ops.cpu import CpuBackend, available_isas
 from headrace.ops.program import Program
 
 from . import models
-from .programs import Floats, Part, attention_probe, blocks_for, step
+from .programs import Floats, Part, ahead, attention_probe, batch_of, blocks_for, step
 
 LENGTH = 550
 """Tokens: borders of blocks (32) and of attention's splits (256, 512) lie within."""
@@ -52,9 +52,14 @@ def kv_cache(request: pytest.FixtureRequest) -> KvCache:
 
 @pytest.fixture(scope="module")
 def load(make: Make, quantised: bool, kv_cache: KvCache) -> Load:
-    def loaded(isa: str | None = None, threads: int = 1) -> Executable:
+    def loaded(isa: str | None = None, threads: int = 1, chunk: int = 0) -> Executable:
         return models.load(
-            CpuBackend(isa), make(), quantised=quantised, threads=threads, kv_cache=kv_cache
+            CpuBackend(isa),
+            make(),
+            quantised=quantised,
+            threads=threads,
+            kv_cache=kv_cache,
+            chunk=chunk,
         )
 
     return loaded
@@ -107,6 +112,26 @@ def test_company(load: Load, expected: Floats, isa: str) -> None:
         assert np.array_equal(step(executable, *parts), expected[wanted])
         for s in order:
             done[s] += counts[s]
+
+
+@pytest.mark.parametrize(("chunk", "threads"), [(3, 1), (100, 2), (256, 2)])
+@pytest.mark.parametrize("isa", available_isas())
+def test_beside_the_steps(load: Load, expected: Floats, isa: str, chunk: int, threads: int) -> None:
+    """A prompt in slices too short for anything, beside another that decodes."""
+    executable = load(isa, threads, chunk)
+    blocks, others = blocks_for(LENGTH), blocks_for(LENGTH, 20)
+    ahead(executable, Part(TOKENS[: LENGTH - 1], 0, blocks))
+    done = slices = 0
+    while done < LENGTH - 1:
+        at = slices % LENGTH
+        executable.launch(batch_of(Part(TOKENS[at : at + 1], at, others)), 1e-9)
+        assert np.array_equal(executable.logits()[0], expected[at])
+        done += executable.slice().tokens
+        slices += 1
+        assert slices < LENGTH
+    assert slices > 2
+    got = step(executable, Part(TOKENS[-1:], LENGTH - 1, blocks))
+    assert np.array_equal(got[0], expected[-1])
 
 
 def test_rows_asked_for(load: Load, expected: Floats) -> None:

@@ -192,6 +192,12 @@ class StepBudget:
         spare = self._target_itl - self._times.cost.of(load)
         return max(spare, LEAST_SLICE * self._target_itl)
 
+    def grant(self, load: Load, position: int) -> float:
+        """The same, for a prompt at that position; as `room` is for prompts in steps."""
+        tokens = self.slice_tokens(load, position)
+        self.current = load.tokens + (round(tokens) if math.isfinite(tokens) else CHUNK_BESIDE)
+        return self.slice_seconds(load)
+
     def slice_tokens(self, load: Load, position: int) -> float:
         """How many tokens of a prompt at that position a slice is enough for; infinitely many
         before any was measured."""

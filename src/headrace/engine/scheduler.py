@@ -221,7 +221,8 @@ class Scheduler:
         self._add_prompts(plan)
         if self._beside is not None:
             plan.beside = self._beside
-            plan.slice_seconds = self.budget.slice_seconds(plan.load)
+            position = self._beside.sequence.computed
+            plan.slice_seconds = self.budget.grant(plan.load, position)
         for sequence in plan.sequences:
             sequence.in_flight = True
         return plan

@@ -52,7 +52,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def chunk_beside(self) -> int:
         """Tokens of a chunk beside the steps; 0 if none is computed there."""
-        return 0 if self.target_itl is None else min(CHUNK_BESIDE, self.max_step_tokens)
+        return 0 if self.target_itl is None else CHUNK_BESIDE
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):

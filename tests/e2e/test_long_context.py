@@ -24,7 +24,9 @@ VOCABULARY = 256
 
 
 @pytest.fixture
-def endless(tmp_path: Path, window: int | None, kv_cache: str) -> Iterator[Service]:
+def endless(
+    tmp_path: Path, window: int | None, kv_cache: str, more: list[str]
+) -> Iterator[Service]:
     running = start(
         write_endless(tmp_path / "endless.gguf", window),
         tmp_path,
@@ -32,6 +34,7 @@ def endless(tmp_path: Path, window: int | None, kv_cache: str) -> Iterator[Servi
         f"--max-step-tokens={STEP}",
         "--max-sequences=8",
         f"--kv-cache={kv_cache}",
+        *more,
     )
     yield running
     stop(running)
@@ -65,11 +68,12 @@ HEAVY = [pytest.mark.heavy, pytest.mark.timeout(3600)]  # two and 25 minutes, on
 
 
 @pytest.mark.parametrize(
-    ("tokens", "window", "kv_cache"),
+    ("tokens", "window", "kv_cache", "more"),
     [
-        pytest.param(131_072, None, "int8", id="131072"),
-        pytest.param(1_000_000, 131_072, "int16", id="a million, windowed", marks=HEAVY),
-        pytest.param(1_000_000, None, "int16", id="a million", marks=HEAVY),
+        pytest.param(131_072, None, "int8", [], id="131072"),
+        pytest.param(65_536, None, "int16", ["--target-itl=20"], id="65536, beside the steps"),
+        pytest.param(1_000_000, 131_072, "int16", [], id="a million, windowed", marks=HEAVY),
+        pytest.param(1_000_000, None, "int16", [], id="a million", marks=HEAVY),
     ],
 )
 async def test_a_prompt_without_end(endless: Service, tokens: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.engine.blocks import BlockPool, blocks_for
-from headrace.engine.budget import Load, StepBudget
+from headrace.engine.budget import StepBudget
 from headrace.engine.constraint import Constraint, Constraints
 from headrace.engine.costs import StepCosts
 from headrace.engine.draws import draws
@@ -235,7 +235,7 @@ class Sliced(StepBudget):
     def __init__(self, max_tokens: int) -> None:
         super().__init__(max_tokens, target_itl=1e-9, slices=True)
 
-    def observe_chunks(self, load: Load, seconds: float) -> None:
+    def observe_chunks(self, position: int, tokens: int, seconds: float) -> None:
         """Stays ignorant, and therefore confident."""
 
 

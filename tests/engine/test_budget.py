@@ -192,49 +192,57 @@ def measured(target: float, per_token: float | None) -> StepBudget:
         load = decodes()
         load.add(tokens, 0)
         budget.observe(load, 0.020 + 0.002 * load.tokens)
-        if per_token is not None:
-            chunk = Load()
-            chunk.add(4 * tokens, 0)
-            budget.observe_chunks(chunk, per_token * chunk.tokens)
+    if per_token is not None:
+        budget.observe_chunks(0, CHUNK_BESIDE, per_token * CHUNK_BESIDE)
     return budget
 
 
 def test_a_slice_is_what_the_target_leaves_and_never_nothing() -> None:
     assert measured(0.1, None).slice_seconds(decodes()) == pytest.approx(0.1 - 0.036, rel=1e-3)
     assert measured(0.03, None).slice_seconds(decodes()) == pytest.approx(0.03 * LEAST_SLICE)
-    assert measured(0.1, None).slice_tokens(decodes(), 0) == float("inf")
-    assert measured(0.1, 0.001).slice_tokens(decodes(), 0) == pytest.approx(64, rel=1e-3)
 
 
-def test_what_a_step_took_is_told_without_its_slice() -> None:
+def test_what_a_slice_is_enough_for_is_known_by_depth() -> None:
+    budget = measured(0.1, None)
+    assert budget.slice_tokens(decodes(), 0) == float("inf")
+    budget.observe_chunks(0, 2 * CHUNK_BESIDE, 0.001 * 2 * CHUNK_BESIDE)
+    budget.observe_chunks(100, CHUNK_BESIDE // 2 - 1, 9.0)  # too short to tell
+    assert budget.slice_tokens(decodes(), 0) == pytest.approx(64, rel=1e-3)
+    assert budget.slice_tokens(decodes(), 20_000) == pytest.approx(64, rel=1e-3)
+    budget.observe_chunks(5_000, CHUNK_BESIDE, 0.004 * CHUNK_BESIDE)
+    assert budget.slice_tokens(decodes(), 4_000) == pytest.approx(64, rel=1e-3)
+    assert budget.slice_tokens(decodes(), 20_000) == pytest.approx(16, rel=1e-3)
+
+
+def test_a_step_that_is_nothing_but_a_slice_says_nothing_of_steps() -> None:
     budget = measured(0.1, 0.001)
-    budget.observe(Load(), 0.05)  # nothing but a slice: it says nothing about steps
+    budget.observe(Load(), 0.05)
     assert budget.slice_seconds(decodes()) == pytest.approx(0.1 - 0.036, rel=1e-3)
 
 
 @pytest.mark.parametrize(
-    ("per_token", "pending", "beside"),
+    ("target", "per_token", "pending", "beside"),
     [
-        (None, 4 * CHUNK_BESIDE, True),  # who knows
-        (0.001, 4 * CHUNK_BESIDE, True),  # 64 a slice, 32 in steps
-        (0.0021, 4 * CHUNK_BESIDE, False),
-        (0.001, 60, False),  # two steps, or two slices and one step for the last token
-        (0.001, 32, False),  # it fits
+        (0.1, None, 1_000, True),  # who knows
+        (0.1, 0.001, 1_000, True),  # 64 a slice, 32 in a step
+        (0.1, 0.0021, 1_000, False),
+        (0.1, 0.001, 60, False),  # two steps, or a slice and one step for the last token
+        (0.1, 0.001, 32, False),  # it fits
+        (0.038, 0.002, 1_000, True),  # 2.4 a slice; 8 in a step, which would last longer
+        (0.038, 0.002, LEAST_CHUNK, False),
+        (0.03, 0.002, 1_000, True),  # not one in a step
     ],
 )
-def test_a_prompt_goes_where_it_is_through_in_fewer_steps(
-    per_token: float | None, pending: int, beside: bool
+def test_a_prompt_goes_where_it_is_through_sooner(
+    target: float, per_token: float | None, pending: int, beside: bool
 ) -> None:
-    budget = measured(0.1, per_token)
-    room = budget.room(decodes(), 0)
-    assert room == pytest.approx(32, abs=1)
-    assert budget.better_beside(decodes(), 0, pending, room) == beside
+    assert measured(target, per_token).sooner_beside(decodes(), 0, pending) == beside
 
 
-def test_nothing_goes_beside_where_nobody_decodes_or_it_is_not_to() -> None:
-    assert not measured(0.1, None).better_beside(Load(), 0, 10_000, 512)
-    assert not StepBudget(64, target_itl=0.1).better_beside(decodes(), 0, 10_000, 8)
+def test_who_may_go_beside() -> None:
+    assert not measured(0.1, None).sooner_beside(Load(), 0, 10_000)
+    assert not StepBudget(64, target_itl=0.1).sooner_beside(decodes(), 0, 10_000)
     throughput = StepBudget(64, target_throughput=100, slices=True)
-    assert not throughput.better_beside(decodes(), 0, 10_000, 8)
-    full = measured(0.1, None)
-    assert not full.better_beside(decodes(), 0, 10_000, 0)
+    assert not throughput.sooner_beside(decodes(), 0, 10_000)
+    full = StepBudget(8, target_itl=0.1, slices=True)  # of decodes
+    assert full.sooner_beside(decodes(), 0, 10_000)

@@ -57,9 +57,18 @@ def most_held(pid: int) -> int:
     return int(fields["VmHWM"].split()[0]) * 1024
 
 
-async def test_a_budget_is_held_while_the_cache_is_full(smollm2_path: Path) -> None:
-    budget, path = 440 << 20, str(smollm2_path)
-    config = WorkerConfig(path=path, model="smollm2-135m", version="test", memory=budget)
+@pytest.mark.parametrize("target_itl", [None, 5.0], ids=["", "with prompts beside the steps"])
+async def test_a_budget_is_held_while_the_cache_is_full(
+    smollm2_path: Path, target_itl: float | None
+) -> None:
+    budget = 440 << 20
+    config = WorkerConfig(
+        path=str(smollm2_path),
+        model="smollm2-135m",
+        version="test",
+        memory=budget,
+        target_itl=target_itl,
+    )
     dispatcher = Dispatcher(Supervisor(config))
     await dispatcher.start()
     try:

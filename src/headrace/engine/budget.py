@@ -20,8 +20,11 @@ by doubling from a small one instead of trusting an extrapolation.
 
 Under a target ITL a prompt has a second way: not in steps but beside them (`Executable.begin`), in
 chunks as large as is efficient, whose way through the layers takes as many steps as it must. Each
-step then spares it what the target leaves, as time and not as tokens: a slice. What its chunks took
-is fit apart from steps. A prompt takes the way on which it is through in fewer steps.
+step then spares it what the target leaves, as time and not as tokens: a slice. A prompt takes the
+way on which it is through sooner, as far as is known: what chunks beside the steps take is
+remembered by how deep in a prompt they were, and deeper they are taken to cost no more until one
+has shown it. Who hopes too much measures; who fears what a fit says of depths it never saw would
+never find out.
 """
 
 from __future__ import annotations
@@ -164,7 +167,7 @@ class StepBudget:
         slices: bool = False,
     ) -> None:
         """max_tokens: of a step. target_itl in seconds, target_throughput in tokens a second.
-        slices: whether a prompt may be computed beside the steps, for a target ITL."""
+        slices: whether a prompt may be computed beside the steps, to hold a target ITL."""
         if target_itl is not None and target_throughput is not None:
             raise ValueError("there can be a target ITL or a target throughput, not both")
         self.max_tokens = max_tokens
@@ -172,19 +175,19 @@ class StepBudget:
         self._target_itl = target_itl
         self._target_throughput = target_throughput
         self._targeted = target_itl is not None or target_throughput is not None
-        self._slices = slices and target_itl is not None
+        self.slices = slices and target_itl is not None
         self._times = StepTimes()
-        self._chunk_times = StepTimes()
+        self._chunk_seconds: dict[int, float] = {}  # a token, by bits of a position
 
     def observe(self, load: Load, seconds: float) -> None:
         """A step took so long, without its slice."""
         if self._targeted and load.tokens and seconds > 0:
             self._times.add(load, seconds)
 
-    def observe_chunks(self, load: Load, seconds: float) -> None:
-        """Chunks beside the steps took so long in all."""
-        if seconds > 0:
-            self._chunk_times.add(load, seconds)
+    def observe_chunks(self, position: int, tokens: int, seconds: float) -> None:
+        """Chunks beside the steps, of so many tokens from there on, took so long in all."""
+        if tokens >= CHUNK_BESIDE // 2:  # a short one tells nothing of others
+            self._chunk_seconds[position.bit_length()] = seconds / tokens
 
     def slice_seconds(self, load: Load) -> float:
         """What of a step of this load is for the prompt beside it."""
@@ -201,17 +204,28 @@ class StepBudget:
     def slice_tokens(self, load: Load, position: int) -> float:
         """How many tokens of a prompt at that position a slice is enough for; infinitely many
         before any was measured."""
-        chunk = Load()
-        chunk.add(CHUNK_BESIDE, position)
-        seconds = self._chunk_times.cost.of(chunk)
-        return chunk.tokens * self.slice_seconds(load) / seconds if seconds else math.inf
+        known = [bits for bits in self._chunk_seconds if bits <= position.bit_length()]
+        if not known:
+            return math.inf
+        return self.slice_seconds(load) / self._chunk_seconds[max(known)]
 
-    def better_beside(self, load: Load, position: int, pending: int, room: int) -> bool:
-        """Whether a prompt that lacks so many tokens, and has that room in a step of this load, is
-        through sooner beside the steps. Its last token is computed in one in any case."""
-        if not self._slices or not load.decodes or not room:
+    def sooner_beside(self, load: Load, position: int, pending: int) -> bool:
+        """Whether a prompt that lacks so many tokens from there on is through in fewer steps of
+        this load beside them than in them. Its last token is computed in one in any case."""
+        if not self.slices or self._target_itl is None or not load.decodes:
             return False
-        return pending / self.slice_tokens(load, position) + 1 < pending / room
+        middle = position + pending // 2
+        most = min(self.max_tokens - load.tokens, self._most_tried)
+        within = min(most, self._for_itl(load, middle, self._target_itl))
+        if pending <= max(within, LEAST_CHUNK):
+            return False
+        beside = self.slice_tokens(load, middle)
+        return within < 1 or pending / beside + 1 < pending / within
+
+    @property
+    def _most_tried(self) -> int:
+        """The largest chunk that is asked for, by those that were measured."""
+        return max(2 * self._times.largest_chunk, FIRST_CHUNK)
 
     def room(self, load: Load, position: int, reserved: float = 0.0) -> int:
         """How many tokens, from that position of a prompt on, may join a step of this load of
@@ -222,7 +236,7 @@ class StepBudget:
         """
         room = self.max_tokens - load.tokens
         if self._targeted and load.decodes:
-            most = max(2 * self._times.largest_chunk, FIRST_CHUNK) - load.of_prompts
+            most = self._most_tried - load.of_prompts
             least = 0 if load.of_prompts else LEAST_CHUNK
             if self._target_itl is not None:
                 chunk = self._for_itl(load, position, self._target_itl - reserved)

@@ -15,7 +15,6 @@ from typing import Protocol
 
 import structlog
 
-from headrace.engine.budget import Load
 from headrace.engine.constraint import Constraint, Constraints
 from headrace.engine.ending import Ending, ending_by
 from headrace.engine.metered import Metered
@@ -240,9 +239,8 @@ class Engine:
         budget, plan, slice = self._scheduler.budget, result.step.plan, result.slice
         budget.observe(plan.load, self._clock() - self._launched - slice.seconds)
         if plan.beside is not None and slice.tokens:
-            load = Load()
-            load.add(slice.tokens, plan.beside.sequence.computed)
-            budget.observe_chunks(load, slice.chunk_seconds)
+            position = plan.beside.sequence.computed
+            budget.observe_chunks(position, slice.tokens, slice.chunk_seconds)
 
     def _fail(self, step: Step, faulty: list[Sequence], fault: str, *, prefilled: int = 0) -> None:
         """Complete a step that is over, but for those of its sequences that end by a fault."""

@@ -227,23 +227,24 @@ class Scheduler:
             sequence.in_flight = True
         return plan
 
-    def _better_beside(self, prompt: Sequence, plan: Plan) -> bool:
-        """Whether the first prompt is to go beside the steps."""
-        if prompt.unscored < prompt.prompt_length:
-            return False  # only steps give logits
-        self._adopt(prompt, self._hits(prompt))
-        room = self.budget.room(plan.load, prompt.computed)
-        return self.budget.better_beside(plan.load, prompt.computed, prompt.pending, room)
+    def _send_beside(self, plan: Plan, prompts: Iterator[Sequence]) -> Iterator[Sequence]:
+        """Let the first prompt go beside the steps, if it is better there; who is left."""
+        first = next(prompts, None)
+        if first is None:
+            return prompts
+        self._adopt(first, self._hits(first))
+        scored = first.unscored < first.prompt_length
+        if not scored and self.budget.sooner_beside(plan.load, first.computed, first.pending):
+            self._beside = Beside(first, first.computed)
+            return prompts
+        return chain((first,), prompts)
 
     def _add_prompts(self, plan: Plan) -> None:
         prompts: Iterator[Sequence] = self._prompts()
+        if self._beside is None and self.budget.slices:
+            prompts = self._send_beside(plan, prompts)
         claimed: set[bytes] = set()
         reserved = 0.0
-        if self._beside is None and (first := next(prompts, None)) is not None:
-            if self._better_beside(first, plan):
-                self._beside = Beside(first, first.computed)
-            else:
-                prompts = chain((first,), prompts)
         if self._beside is not None:
             sequence = self._beside.sequence
             if not sequence.request.long:

@@ -76,7 +76,7 @@ HEAVY = [pytest.mark.heavy, pytest.mark.timeout(3600)]  # two and 25 minutes, on
         pytest.param(1_000_000, None, "int16", [], id="a million", marks=HEAVY),
     ],
 )
-async def test_a_prompt_without_end(endless: Service, tokens: int) -> None:
+async def test_a_prompt_without_end(endless: Service, tokens: int, more: list[str]) -> None:
     prompt = random.Random(tokens).choices(range(VOCABULARY), k=tokens)
     async with endless.async_http() as http:
         http.timeout = httpx.Timeout(3600)
@@ -96,8 +96,9 @@ async def test_a_prompt_without_end(endless: Service, tokens: int) -> None:
         "prompt_tokens": tokens,
         "completion_tokens": 4,
     }
-    # Every step of the prompt gave every stream its token, and they arrived.
-    assert min(during) > 0.9 * tokens / STEP, during
+    # Every step of the prompt gave every stream its token, and they arrived. Slices of steps are
+    # as large as the machine is fast.
+    assert min(during) > (20 if more else 0.9 * tokens / STEP), during
     stated = endless.await_idle()["memory"]["limit_bytes"]
     (engine,) = endless.children()
     assert peak_memory(engine) <= stated <= MEMORY

@@ -101,7 +101,7 @@ def memory_of(config: WorkerConfig, model: Model, draft: Model | None = None) ->
 
 def _parts(program: Program, tokens: int, context: int, threads: int) -> int:
     """Floats of what each split of the cache gives where attention has too few tokens for the
-    threads (`prepare` in native/src/executor.cpp)."""
+    threads (`Pass::begin` in native/src/pass.cpp)."""
     split, lanes = 256, 16
     tokens = min(tokens, (4 * threads - 1) // program.kv_heads)
     part = -(-(program.head_dim + 2) // lanes) * lanes

@@ -91,7 +91,7 @@ class FakeExecutable:
     def __init__(self, blocks: int, model: Model = hashed, chunk: int = 8) -> None:
         self.model = model
         self.chunk = chunk
-        self.beside: Batch | None = None  # the whole prompt
+        self.beside: Prompt | None = None
         self._prefilled = 0  # tokens of it in finished chunks
         self._slices = 0  # of the chunk under way
         self._slicing = False
@@ -103,8 +103,8 @@ class FakeExecutable:
 
     def begin(self, prompt: Prompt) -> None:
         assert self._batch is None, "a step is running already"
-        prompt = replace(prompt, tokens=prompt.tokens.copy(), blocks=prompt.blocks.copy())
-        self.beside, self._prefilled, self._slices = prompt.batch(), 0, 0
+        self.beside = replace(prompt, tokens=prompt.tokens.copy(), blocks=prompt.blocks.copy())
+        self._prefilled = self._slices = 0
 
     def launch(self, batch: Batch, slice_seconds: float = 0.0) -> None:
         assert self._batch is None, "a step is running already"
@@ -126,7 +126,7 @@ class FakeExecutable:
             failure, self.fail = self.fail, None
             raise failure
         chunk = self._chunk() if self._slicing else None
-        check_that_shared_blocks_are_only_read([batch] if chunk is None else [batch, chunk])
+        _check_that_shared_blocks_are_only_read([batch] if chunk is None else [batch, chunk])
         self._slice = Slice() if chunk is None else self._compute_slice(chunk)
         return sample_rows(self.logits_of(batch), sampling)
 
@@ -135,12 +135,9 @@ class FakeExecutable:
 
     def _chunk(self) -> Batch:
         assert self.beside is not None, "nothing is beside the steps"
-        whole, first = self.beside, self._prefilled
-        last = min(first + self.chunk, len(whole.tokens))
-        assert first < last, "a slice for nothing"
-        starts = np.array([0, last - first], np.int32)
-        tokens, positions = whole.tokens[first:last], whole.positions[first:last]
-        return replace(whole, tokens=tokens, positions=positions, starts=starts)
+        chunk = self.beside.batch(self._prefilled, self._prefilled + self.chunk)
+        assert len(chunk.tokens), "a slice for nothing"
+        return chunk
 
     def _compute_slice(self, chunk: Batch) -> Slice:
         self.logits_of(chunk)
@@ -154,7 +151,7 @@ class FakeExecutable:
 
     def logits(self) -> Floats:
         assert self._batch is not None
-        check_that_shared_blocks_are_only_read([self._batch])
+        _check_that_shared_blocks_are_only_read([self._batch])
         return self.logits_of(self._batch)
 
     def logits_of(self, batch: Batch) -> Floats:
@@ -174,7 +171,7 @@ class FakeExecutable:
         return history.tolist()
 
 
-def check_that_shared_blocks_are_only_read(batches: list[Batch]) -> None:
+def _check_that_shared_blocks_are_only_read(batches: list[Batch]) -> None:
     read: Counter[int] = Counter()
     written: list[int] = []
     for batch in batches:

@@ -51,7 +51,6 @@ class WatchedScheduler(Scheduler):
         self.preempted: Counter[Sequence] = Counter()
         self.admitted: list[int] = []
         self.contents: dict[int, Content] = {}  # of blocks, when they were published
-        self.sent_beside: set[Sequence] = set()
 
     def add(self, sequence: Sequence) -> None:
         assert (sequence.constraint is None) == (sequence.request.grammar is None)
@@ -82,7 +81,6 @@ class WatchedScheduler(Scheduler):
             sequence = plan.beside.sequence
             assert sequence.computed < plan.beside.last
             assert plan.slice_seconds > 0
-            self.sent_beside.add(sequence)
         assert list(self.waiting) == sorted(self.waiting, key=self.arrivals.__getitem__)
         return plan
 
@@ -362,7 +360,8 @@ def test_such_steps_do_send_prompts_beside() -> None:
     class Watched(WatchedScheduler):
         def plan(self) -> Plan:
             plan = super().plan()
-            beside.update(self.sent_beside)
+            if plan.beside is not None:
+                beside.add(plan.beside.sequence)
             return plan
 
     status = small_pool([[i] * 40 for i in range(5)], budget=Sliced(STEP_TOKENS), scheduler=Watched)

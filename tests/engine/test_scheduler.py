@@ -376,10 +376,16 @@ def test_blocks_of_a_faulty_sequence_are_shared_with_nobody() -> None:
     assert second.cached_tokens == 0
 
 
-def test_what_does_not_fit_beside_decodes_goes_beside_the_steps() -> None:
+def with_a_decode() -> tuple[Desk, Sequence]:
+    """A desk whose prompts go beside the steps of that sequence, if they do not fit in them."""
     desk = Desk(sliced=True)
     decode = desk.add(4)
     desk.step()
+    return desk, decode
+
+
+def test_what_does_not_fit_beside_decodes_goes_beside_the_steps() -> None:
+    desk, decode = with_a_decode()
     prompt, behind = desk.add(40), desk.add(3)
     assert desk.slice(0) == ({decode: 1}, prompt)  # it keeps its place: who came later waits
     assert desk.slice(32) == ({decode: 1}, prompt)
@@ -399,31 +405,25 @@ def test_what_fits_stays_in_steps_and_so_does_all_where_nobody_decodes() -> None
 
 
 def test_a_prompt_whose_tokens_are_scored_stays_in_steps() -> None:
-    desk = Desk(sliced=True)
-    decode = desk.add(4)
-    desk.step()
+    desk, decode = with_a_decode()
     scored = desk.add(40, logprobs=0, prompt_logprobs=True)
     assert desk.slice(0) == ({decode: 1, scored: 7}, None)
 
 
 def test_short_prompts_join_steps_beside_a_long_one() -> None:
-    desk = Desk(sliced=True)
-    decode = desk.add(4)
-    desk.step()
+    desk, decode = with_a_decode()
     long, short = desk.add(40, long=True), desk.add(3)
     assert desk.slice(0) == ({decode: 1, short: 3}, long)
     twin = desk.add(list(long.tokens)[:34])
     assert desk.slice(16) == ({decode: 1, short: 1}, long)
-    assert not len(twin.table) or twin.computed == 0  # it waits for what is computed beside
+    assert twin.computed == 0  # it waits for what is computed beside
     assert desk.slice(23) == ({decode: 1, short: 1}, long)
     assert desk.slice(0) == ({decode: 1, short: 1, long: 1, twin: 2}, None)
     assert twin.cached_tokens == 32
 
 
 def test_who_leaves_from_beside_makes_room_for_the_next() -> None:
-    desk = Desk(sliced=True)
-    decode = desk.add(4)
-    desk.step()
+    desk, decode = with_a_decode()
     prompt, other = desk.add(40), desk.add(50)
     plan = desk.scheduler.plan()
     assert plan.beside is not None
@@ -463,9 +463,7 @@ def test_a_victim_beside_the_steps_begins_anew() -> None:
 
 
 def test_blocks_computed_beside_a_faulty_step_are_shared_with_nobody() -> None:
-    desk = Desk(sliced=True)
-    desk.add(4)
-    desk.step()
+    desk, _ = with_a_decode()
     prompt = desk.add(60)
     desk.slice(40)
     plan = desk.scheduler.plan()

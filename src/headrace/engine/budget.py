@@ -228,8 +228,8 @@ class StepBudget:
         return max(2 * self._times.largest_chunk, FIRST_CHUNK)
 
     def room(self, load: Load, position: int, reserved: float = 0.0) -> int:
-        """How many tokens, from that position of a prompt on, may join a step of this load of
-        which so many seconds are reserved.
+        """How many tokens, from that position of a prompt on, may join a step of this load.
+        reserved: seconds of a target ITL that are not for them, but for a slice.
 
         Whatever the target: at least LEAST_CHUNK for its first prompt, if they fit the step. All
         that fit if nobody decodes.

@@ -9,7 +9,7 @@ a step has max_sequences of them, which bounds its chunk.
 
 One prompt at a time may go beside the steps: a slice of each is spent on it, until only its last
 token is left for a step. It keeps its place in the order, so others join steps meanwhile only if
-it is a long one. Nothing of the way depends on it: tokens are the same bits.
+it is a long one. Its tokens are the same bits on either way.
 
 Blocks. A sequence is admitted with blocks for all the tokens it has, so only generated tokens
 ever ask for more. When one finds none, the sequence of the lowest class (`priority`) that has

@@ -16,8 +16,10 @@ Executor::~Executor() { wait(); }
 
 void Executor::launch(const BatchView& batch, double slice_seconds) {
     wait();
-    slicing_ = prefill_ && slice_seconds > 0;
-    if (!slicing_ || !batch.tokens.empty()) check_batch(batch, batch_.plan().sizes());
+    const bool slicing = prefill_ && slice_seconds > 0;
+    const bool empty = batch.tokens.empty() && batch.starts.size() == 1 && batch.logit_rows.empty();
+    if (!slicing || !empty) check_batch(batch, batch_.plan().sizes());
+    slicing_ = slicing;
     batch_.begin(batch);
     const std::size_t wanted = std::size_t(logit_rows()) * std::size_t(logit_width());
     if (wanted > logits_capacity_) {

@@ -314,6 +314,15 @@ TEST(executor_refuses_prompts_and_goes_on) {
     CHECK(refuses(model, {1}, kSizes.context, kLongBlocks));
     CHECK(refuses(model, {1, 2}, std::numeric_limits<int>::max(), kLongBlocks));
     CHECK(refuses(model, {1}, -1, kLongBlocks));
+    Batch rows({});  // nothing to take logits of
+    rows.rows = {0};
+    bool refused = false;
+    try {
+        model->launch(rows.view(), 1);
+    } catch (const std::invalid_argument&) {
+        refused = true;
+    }
+    CHECK(refused);
     step(model, {}, 60);  // what was under way still is
     CHECK(model->slice().tokens == 99);
 }

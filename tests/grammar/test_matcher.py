@@ -233,3 +233,27 @@ def test_what_grows_too_costly_is_an_error_not_an_end() -> None:
         followed.mask(np.zeros(2, np.uint32))
     with pytest.raises(GrammarError):
         followed.accept(2)
+
+
+class Failing(Exhausted):
+    """An LLMatcher with a fault of its own."""
+
+    def is_error(self) -> bool:
+        return False
+
+    def compute_ff_tokens(self) -> list[int]:
+        raise RuntimeError("panic: /home/someone/src/parser.rs")
+
+
+def test_a_failure_of_llguidance_is_a_grammar_error_without_its_details() -> None:
+    followed = Matcher(cast(LLMatcher, Failing()), [1], 64)
+    with pytest.raises(GrammarError) as failed:
+        followed.mask(np.zeros(2, np.uint32))
+    assert "llguidance failed" in failed.value.reason
+    assert "someone" not in failed.value.reason
+
+
+@pytest.mark.parametrize("text", ["\ud800", "start: \0", "", '{"grammars": [{}]}', "start: @x"])
+def test_a_text_that_is_no_grammar_is_a_grammar_error(text: str) -> None:
+    with pytest.raises(GrammarError):
+        matcher(Grammar(text))

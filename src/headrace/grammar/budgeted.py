@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from headrace.grammar.budget import ThoughtBudget
 from headrace.grammar.matcher import Matcher
+from headrace.grammar.spelling import Spelling
 from headrace.text.reasoning import MAX_LEAD
 from headrace.text.tokenizer import Tokenizer
 
@@ -45,7 +46,7 @@ class BudgetedMatcher:
         self._piece = tokenizer.piece
         self._opening, self._closing = thinking.opening.encode(), thinking.closing.encode()
         closing = [id for id, text in thinking.controls.items() if text == thinking.closing]
-        self._marker = closing or tokenizer.encode_within(thinking.closing)
+        self._marker = closing or Spelling(tokenizer)(thinking.closing)
         self._place = _Place(_Where.WITHIN if thinking.begun else _Where.BEFORE)
 
     @property

@@ -15,7 +15,7 @@ from headrace.grammar.budgeted import BudgetedMatcher
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.footprint import CACHE_BYTES
 from headrace.grammar.grammar import Grammar
-from headrace.grammar.matcher import Matcher
+from headrace.grammar.matcher import Matcher, reason
 from headrace.grammar.vocabulary import vocabulary
 from headrace.text.tokenizer import Tokenizer
 
@@ -86,9 +86,18 @@ class Compiler:
             return found
 
     def _made(self, text: str) -> LLMatcher:
-        made = LLMatcher(self._built(), text, log_level=0, limits=_LIMITS)
+        vocabulary = self._built()
+        try:
+            return self._tried(vocabulary, text)
+        except GrammarError:
+            raise
+        except Exception as error:  # whatever llguidance says of a grammar is the caller's fault
+            raise GrammarError(f"The grammar does not compile: {reason(str(error))}") from error
+
+    def _tried(self, vocabulary: LLTokenizer, text: str) -> LLMatcher:
+        made = LLMatcher(vocabulary, text, log_level=0, limits=_LIMITS)
         if made.is_error():
-            raise GrammarError(_reason(made.get_error()))
+            raise GrammarError(f"The grammar does not compile: {reason(made.get_error())}")
         self._probe(made.deep_copy())
         made.compute_bitmask()  # what it learns of the start, every copy knows
         return made
@@ -155,8 +164,3 @@ def _with_room(make: Callable[[], _Made]) -> _Made:
 def _size(text: str) -> int:
     """About what a compiled grammar takes, in bytes."""
     return 200_000 + 50 * len(text)
-
-
-def _reason(error: str) -> str:
-    line = error.strip().splitlines()[0]
-    return f"The grammar does not compile: {line[:300]}"

@@ -57,7 +57,7 @@ def choice(options: Sequence[str]) -> Grammar:
         raise GrammarError("A choice is between texts, at least one, and none of them empty.")
     if sum(map(len, options)) > MAX_CHOICES:
         raise GrammarError(f"The texts of a choice have at most {MAX_CHOICES} characters in all.")
-    written = " | ".join(json.dumps(option, ensure_ascii=False) for option in options)
+    written = " | ".join(map(_quoted, options))
     return Grammar(f"start: CHOICE\nCHOICE: {written}\n")
 
 
@@ -76,3 +76,8 @@ def behind(rules: str, answer: Grammar) -> Grammar:
     """Rules in Lark that speak of `@answer`, say behind thoughts, with that."""
     grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
     return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False))
+
+
+def _quoted(text: str) -> str:
+    """As a string of Lark, which takes no raw control character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

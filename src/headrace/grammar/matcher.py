@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from collections.abc import Sequence as Items
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from llguidance import LLMatcher
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from headrace.grammar.errors import GrammarError
 
 _ALL = np.uint32(0xFFFFFFFF)
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(slots=True)
@@ -125,8 +128,7 @@ class Matcher:
 
     def _fill(self, row: NDArray[np.uint32]) -> bool:
         scratch = self._scratch
-        self._matcher.unsafe_compute_mask_ptr(self._address, scratch.nbytes)
-        self._check()
+        self._ask(self._matcher.unsafe_compute_mask_ptr, self._address, scratch.nbytes)
         word, bit = self._end >> 5, np.uint32(1 << (self._end & 31))
         may_end = bool(scratch[word] & bit)
         scratch[word] &= ~bit
@@ -158,8 +160,7 @@ class Matcher:
         while common < min(len(after), len(self._guess)) and after[common] == self._guess[common]:
             common += 1
         if surplus := len(self._guess) - common:
-            self._matcher.rollback(surplus)
-            self._check()
+            self._ask(self._matcher.rollback, surplus)
             del self._guess[common:], self._places[common + 1 :]
         return all(not self._ended and self._step(token) for token in after[common:])
 
@@ -171,8 +172,7 @@ class Matcher:
                 return False
         elif token in self._endings:
             return False
-        if self._places[-1].complete or self._matcher.try_consume_tokens([token]) != 1:
-            self._check()
+        if self._places[-1].complete or not self._ask(self._matcher.try_consume_tokens, [token]):
             return False
         self._guess.append(token)
         self._places.append(_Place(self._matcher.is_stopped(), forced[1:] or None))
@@ -182,8 +182,7 @@ class Matcher:
         """What is forced behind the guess."""
         place = self._places[-1]
         if place.forced is None:
-            forced = [] if place.complete else self._matcher.compute_ff_tokens()
-            self._check()
+            forced = [] if place.complete else self._ask(self._matcher.compute_ff_tokens)
             for index, token in enumerate(forced):
                 if token in self._endings or token == self._end:
                     forced = forced[:index]
@@ -192,9 +191,22 @@ class Matcher:
         return place.forced
 
     def _may_end(self) -> bool:
-        return not self._look() and self._matcher.is_accepting()
+        return not self._look() and self._ask(self._matcher.is_accepting)
 
-    def _check(self) -> None:
+    def _ask(self, question: Callable[..., _Answer], *arguments: object) -> _Answer:
+        """What llguidance answers. Raises GrammarError where it can't go on."""
+        try:
+            answer = question(*arguments)
+        except Exception as error:
+            raise GrammarError(f"The grammar can't be followed: {reason(str(error))}") from error
         if self._matcher.is_error():
-            why = self._matcher.get_error().strip().partition("\n")[0]
-            raise GrammarError(f"The grammar cannot be followed any further: {why[:200]}")
+            why = reason(self._matcher.get_error())
+            raise GrammarError(f"The grammar cannot be followed any further: {why}")
+        return answer
+
+
+def reason(error: str) -> str:
+    """The first line of what llguidance says; nothing of its own failures, which it words for its
+    authors."""
+    line = error.strip().partition("\n")[0][:300]
+    return "llguidance failed." if line.startswith("panic") else line

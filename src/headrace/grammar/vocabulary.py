@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llguidance import LLTokenizer, TokenizerWrapper
 
+from headrace.grammar.spelling import Spelling
 from headrace.text.tokenizer import Tokenizer
 
 
@@ -15,15 +16,15 @@ class _Tokens:
     eos_token_id = None  # adds a token at the end that stands for the end of the document
 
     def __init__(self, tokenizer: Tokenizer, vocab_size: int) -> None:
-        self._tokenizer = tokenizer
         controls = [i for i in range(vocab_size) if tokenizer.is_control(i)]
         self.tokens = [tokenizer.piece(i) for i in range(vocab_size)]
         for i in controls:
             self.tokens[i] = tokenizer.token(i).encode()
         self.special_token_ids = controls
+        self._spell = Spelling(tokenizer)
 
     def __call__(self, text: bytes) -> list[int]:
-        return self._tokenizer.encode_within(text.decode())
+        return self._spell(text.decode())
 
 
 def vocabulary(tokenizer: Tokenizer, vocab_size: int) -> LLTokenizer:

@@ -226,6 +226,21 @@ def test_chat_prompts_equal_those_of_transformers(
     assert PromptBuilder.for_model(tokenizer, smollm2.chat_template).chat(messages) == ids
 
 
+def test_st_08_a_fine_tunes_own_end_of_turn_ends_it(tmp_path: Path, smollm2_path: Path) -> None:
+    theirs = AutoTokenizer.from_pretrained(smollm2_path.parent, gguf_file=smollm2_path.name)
+    theirs.save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        path = tmp_path / name
+        path.write_text(path.read_text().replace("<|im_end|>", "<|turn_over|>"))
+    config = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    config["eos_token"] = "<|endoftext|>"
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, 2]}))
+    tokenizer = Tokenizer.from_file(tmp_path / "tokenizer.json")
+    assert tokenizer.encode("<|turn_over|>", special=True) == [2]
+    assert (tokenizer.eos_token, tokenizer.eos_ids) == ("<|endoftext|>", {0, 2})
+
+
 def test_control_texts_of_a_real_vocabulary_are_plain_unless_asked_for(smollm2: Model) -> None:
     tokenizer = Tokenizer.from_gguf(smollm2.metadata)
     text = "a<|im_end|>b"

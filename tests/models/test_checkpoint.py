@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from headrace.models.errors import ModelFileError
 from headrace.models.model import open_model
+from headrace.models.sampling import SamplingDefaults
 from headrace.ops.program import Linear
 from headrace.ops.weights import DenseWeight
 from tests.models.families import FAMILIES, VOCAB
@@ -80,6 +81,18 @@ def test_a_chat_template_of_its_own_comes_first(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "T"}))
     (folder / "chat_template.jinja").write_text("own")
     assert open_model(folder).chat_template == "own"
+
+
+def test_a_generation_config_sets_the_sampling_defaults(folder: Path) -> None:
+    config = {"temperature": 0.6, "top_k": 20, "num_beams": 4}
+    (folder / "generation_config.json").write_text(json.dumps(config))
+    with capture_logs() as logs:
+        model = open_model(folder)
+    assert model.sampling == SamplingDefaults(temperature=0.6, top_k=20)
+    assert model.ignored == ("num_beams=4",)
+    assert [(log["event"], log["settings"]) for log in logs] == [
+        ("generation_settings_ignored", ("num_beams=4",))
+    ]
 
 
 def test_a_model_that_also_sees_is_opened_as_one_that_reads(tmp_path: Path) -> None:

@@ -137,6 +137,53 @@ def test_begin_and_end_come_from_the_files(tmp_path: Path) -> None:
     assert Tokenizer.from_file(tmp_path / "tokenizer.json").add_bos is False
 
 
+def test_every_file_that_names_an_end_of_turn_counts(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"eos_token": "</s>"}))
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": 300}))
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, 301]}))
+    ours, _ = both(tmp_path, metaspace_file("first", added("<over>", 300), added("<out>", 301)))
+    assert ours.eos_ids == {2, 300, 301}
+
+
+def test_the_end_of_turn_of_the_part_that_reads_text_counts(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"text_config": {"eos_token_id": [1, 2]}}))
+    assert both(tmp_path, metaspace_file("first"))[0].eos_ids == {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("generation_config.json", {"eos_token_id": 300}),
+        ("tokenizer_config.json", {"eos_token": "<over>"}),
+    ],
+)
+def test_an_added_token_that_ends_a_turn_is_never_users_text(
+    tmp_path: Path, name: str, config: dict[str, object]
+) -> None:
+    (tmp_path / name).write_text(json.dumps(config))
+    ours, _ = both(tmp_path, metaspace_file("first", added("<over>", 300, special=False)))
+    assert ours.eos_ids == {300}
+    assert 300 not in ours.encode("hi<over>hi")
+    assert 300 in ours.encode("hi<over>hi", special=True)
+
+
+def test_begin_and_end_may_come_from_the_map_of_special_tokens(tmp_path: Path) -> None:
+    (tmp_path / "special_tokens_map.json").write_text(json.dumps({"eos_token": "</s>"}))
+    assert both(tmp_path, metaspace_file("first"))[0].eos_token == "</s>"
+
+
+def test_ends_outside_the_vocabulary_name_no_token(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": [-1, 2, 1 << 70]}))
+    assert both(tmp_path, metaspace_file("first"))[0].eos_ids == {2}
+
+
+@pytest.mark.parametrize("stated", ["2", 2.0, True, [None]])
+def test_an_end_of_turn_that_is_no_id_is_refused(tmp_path: Path, stated: object) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"eos_token_id": stated}))
+    with pytest.raises(TokenizerError, match=r"config\.json: key 'eos_token_id' holds"):
+        both(tmp_path, metaspace_file("first"))
+
+
 def test_gaps_between_ids_stay_gaps(tmp_path: Path) -> None:
     data = metaspace_file("first", added("<a>", 270), added("<b>", 280, special=False))
     ours, _ = both(tmp_path, data)

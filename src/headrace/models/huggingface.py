@@ -16,18 +16,37 @@ from headrace.models.errors import ModelFileError
 from headrace.models.gguf import Tensor
 from headrace.models.jsonfile import read_object
 from headrace.models.safetensors import SafetensorsFile
+from headrace.models.sampling import Stated, of_generation_config
 from headrace.models.shards import INDEX, read_shards, shard_paths
 from headrace.ops.weights import DenseWeight, Weight, WeightSource
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
+GENERATION_CONFIG, SPECIAL_TOKENS = "generation_config.json", "special_tokens_map.json"
+_OTHERS = (
+    CONFIG,
+    GENERATION_CONFIG,
+    TOKENIZER,
+    TOKENIZER_CONFIG,
+    SPECIAL_TOKENS,
+    TEMPLATE,
+    INDEX,
+)
 _OUTPUT = "output.weight"
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
     """All that a checkpoint is read from, in order of name. Raises ModelFileError if the folder
     holds no safetensors."""
-    others = (CONFIG, TOKENIZER, TOKENIZER_CONFIG, TEMPLATE, INDEX)
+    others = (
+        CONFIG,
+        GENERATION_CONFIG,
+        TOKENIZER,
+        TOKENIZER_CONFIG,
+        SPECIAL_TOKENS,
+        TEMPLATE,
+        INDEX,
+    )
     present = [folder / name for name in others if (folder / name).is_file()]
     return sorted([*present, *shard_paths(folder)])
 
@@ -103,6 +122,10 @@ class HuggingFaceCheckpoint:
         if template is not None and not isinstance(template, str):
             raise ModelFileError(path, "key 'chat_template' must be a string")
         return template
+
+    def sampling(self) -> Stated:
+        path = self.path / GENERATION_CONFIG
+        return of_generation_config(read_object(path) if path.is_file() else {})
 
     def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource:
         return _Weights(tensors, self._files, self._dialect.norm_offset)

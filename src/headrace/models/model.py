@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from headrace.models.fused import take_apart
 from headrace.models.gguf import GgufFile, Tensor, read_gguf
 from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.quantisation import Quantised, Quantization, describe
+from headrace.models.sampling import SamplingDefaults, Stated, of_gguf
 from headrace.ops.checks import required_weights, router_weights, vocabulary_weights
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
@@ -31,6 +32,8 @@ class Model:
     metadata: a GGUF file's key-values, or what config.json says. tensors: descriptions of the
     checkpoint's tensors, by the names that the program has for them and of the types that its
     weights come in. tokenizer_file: a tokenizer.json, where the metadata do not hold it.
+    sampling: how the files say that tokens should be drawn. ignored: `key=value` of what the files
+    say of that and nobody honours.
     """
 
     architecture: str
@@ -41,6 +44,8 @@ class Model:
     chat_template: str | None
     tensors: Mapping[str, Tensor]
     tokenizer_file: Path | None = None
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    ignored: tuple[str, ...] = ()
 
 
 class Checkpoint(Protocol):
@@ -62,6 +67,8 @@ class Checkpoint(Protocol):
         ...
 
     def chat_template(self) -> str | None: ...
+
+    def sampling(self) -> Stated: ...
 
     def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource: ...
 
@@ -87,6 +94,7 @@ def open_model(
         program = ARCHITECTURES[checkpoint.architecture](keys, tensors.keys())
         _check_tensors(checkpoint, tensors, program)
         chat_template = checkpoint.chat_template()
+        sampling, ignored = checkpoint.sampling()
         weights = checkpoint.weights(tensors)
         if quantization is not None:
             kept = router_weights(program)
@@ -98,6 +106,8 @@ def open_model(
         raise
     except ValueError as error:
         raise ModelFileError(path, str(error)) from error
+    if ignored:
+        log.warning("generation_settings_ignored", file=str(path), settings=ignored)
     return Model(
         architecture=checkpoint.architecture,
         program=program,
@@ -107,6 +117,8 @@ def open_model(
         chat_template=chat_template,
         tensors=tensors,
         tokenizer_file=checkpoint.tokenizer_file,
+        sampling=sampling,
+        ignored=ignored,
     )
 
 
@@ -135,6 +147,9 @@ class GgufCheckpoint:
         if template is not None and not isinstance(template, str):
             raise ValueError(f"key {key!r} must be a string")
         return template
+
+    def sampling(self) -> Stated:
+        return of_gguf(self.metadata)
 
     def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource:
         return GgufWeights(self._file.with_tensors(tensors))

@@ -10,7 +10,20 @@ import tokenizers
 from headrace.text.controls import Control
 
 # Control tokens that end a turn in the model families we know, whatever the file declares.
-TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<end_of_turn>", "<|end|>", "<|endoftext|>")
+TURN_ENDS = (
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|eot|>",
+    "<|end|>",
+    "<|end_of_text|>",
+    "<|end_of_turn|>",
+    "<|endoftext|>",
+    "<end_of_turn>",
+    "<end_of_utterance>",
+    "<EOT>",
+    "<\uff5cend\u2581of\u2581sentence\uff5c>",
+)
 
 
 class TokenizerError(ValueError):

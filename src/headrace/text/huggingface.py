@@ -16,38 +16,49 @@ from headrace.text.controls import Control
 
 _MAX_ID = 1 << 24  # an id beyond is a mistake, not a vocabulary; tables are as long as the largest
 
+_STATE_ENDS = ("config.json", "generation_config.json")
+
 _Json = dict[str, Any]  # checked as it is read
 
 
 def huggingface_codec(path: Path) -> Codec:
-    """Build the encoders and tables from the file, and from `tokenizer_config.json` beside it.
+    """Build the encoders and tables from the file and those beside it: `tokenizer_config.json`,
+    `special_tokens_map.json`, and `generation_config.json` and `config.json` for the ids that end
+    a turn.
 
-    Special added tokens are control tokens; ids are those the file states, gaps and all. Raises
-    TokenizerError naming the file and what is faulty or not supported.
+    Special added tokens are control tokens, and so are added tokens that end a turn; ids are those
+    the file states, gaps and all. Raises TokenizerError naming the file and what is faulty or not
+    supported.
     """
+    ends = frozenset[int]().union(*(_stated_ends(path.with_name(name)) for name in _STATE_ENDS))
     try:
-        return _codec(_read(path), _config(path.with_name("tokenizer_config.json")))
+        names = _config(path.with_name("special_tokens_map.json"))
+        config = names | _config(path.with_name("tokenizer_config.json"))
+        return _codec(_read(path), config, ends)
     except (KeyError, TypeError, AttributeError) as error:
         raise TokenizerError(f"{path}: not a tokenizer.json as we know it: {error!r}") from error
     except TokenizerError as error:
         raise TokenizerError(f"{path}: {error}") from error
 
 
-def _codec(data: _Json, config: _Json) -> Codec:
+def _codec(data: _Json, config: _Json, stated_ends: frozenset[int]) -> Codec:
+    """stated_ends: ids that end a turn, as the files beside the tokenizer have them."""
     model = data["model"]
     if model.get("type", "BPE") != "BPE":
         raise TokenizerError(f"model.type is {model['type']!r}; only 'BPE' is supported")
-    added: list[_Json] = data.get("added_tokens", [])
+    eos_id = _id_of(_content(config.get("eos_token")), data)
+    stated_ends = stated_ends if eos_id is None else stated_ends | {eos_id}
+    added = _with_ends_special(data.get("added_tokens", []), stated_ends)
+    data = {**data, "added_tokens": added}
     controls: dict[str, int] = {
         token["content"]: token["id"] for token in added if token["special"]
     }
     bos = _begin(data.get("post_processor"))
     add_bos = config.get("add_bos_token", bos is not None)
     bos_id = controls.get(bos or _content(config.get("bos_token")) or "")
-    eos_id = controls.get(_content(config.get("eos_token")) or "")
-    ends = {eos_id, *map(controls.get, TURN_ENDS)}
     decoder = _Decoder.read(data["decoder"])
     tokens = _tokens(model["vocab"], added)
+    ends = {*map(controls.get, TURN_ENDS), *(stated_ends & frozenset(range(len(tokens))))}
     start = _encoder(data, controls)
     return Codec(
         start=start,
@@ -62,6 +73,38 @@ def _codec(data: _Json, config: _Json) -> Codec:
         leading_space=decoder.strips_space,
         contents=(json.dumps(data, sort_keys=True), bos_id, add_bos),
     )
+
+
+def _id_of(token: str | None, data: _Json) -> int | None:
+    """Id of a token by its text, added or not."""
+    added: dict[str, int] = {
+        token["content"]: token["id"] for token in data.get("added_tokens", [])
+    }
+    vocab: Mapping[str, int] = data["model"]["vocab"]
+    return None if token is None else added.get(token, vocab.get(token))
+
+
+def _with_ends_special(added: list[_Json], ends: frozenset[int]) -> list[_Json]:
+    """A token that ends the model's turn must not come out of users' text."""
+    return [token | {"special": True} if token["id"] in ends else token for token in added]
+
+
+def _stated_ends(path: Path) -> frozenset[int]:
+    """`eos_token_id`, an id or a list of ids, of the file or of its part that reads text."""
+    try:
+        config = _config(path)
+    except TokenizerError as error:
+        raise TokenizerError(f"{path}: {error}") from error
+    nested = config.get("text_config")
+    ends: set[int] = set()
+    for part in (config, nested if isinstance(nested, dict) else {}):
+        stated = part.get("eos_token_id")
+        ids = stated if isinstance(stated, list) else [] if stated is None else [stated]
+        for id in ids:
+            if type(id) is not int:
+                raise TokenizerError(f"{path}: key 'eos_token_id' holds {id!r}, which is no id")
+        ends.update(ids)
+    return frozenset(ends)
 
 
 def _read(path: Path) -> _Json:

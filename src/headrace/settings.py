@@ -34,14 +34,13 @@ from pydantic_settings import (
 )
 
 from headrace.model_settings import EngineSettings, ModelSettings
+from headrace.units import GIB, KIB, MIB
 
 PREFIX = "HEADRACE_"
 DEFAULT_FILE = Path("headrace.toml")
 
 NOT_SETTINGS = ("HEADRACE_API_KEY", "HEADRACE_SUITES", "HEADRACE_TEST_")
 """Variables (and prefixes of them) that belong to clients and tests, not to the service."""
-
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
 class SettingsError(ValueError):

@@ -243,11 +243,13 @@ def test_a_step_that_fails_costs_its_sequences_only() -> None:
         engine.submit(request(id))
     answers = Answers()
     answers.take(engine.step())
-    executable.fail = RuntimeError("the kernel fell over")
+    executable.fail = RuntimeError("no key for 'words of another caller'")
     answers.drain(engine)
     for id in "ab":
         assert answers.finish(id).reason == "error"
-        assert "the kernel fell over" in (answers.finish(id).error or "")
+        error = answers.finish(id).error or ""
+        assert "a fault in the engine (RuntimeError)" in error
+        assert "words" not in error
     assert answers.finish("c").reason == "length"
     assert engine.status().blocks_free == 64
 
@@ -262,7 +264,8 @@ def test_a_step_that_does_not_start_costs_its_sequences_only() -> None:
 
     engine = make_engine(Refuses(64), blocks=64, max_sequences=1)
     answers = answer(engine, request("a"), request("b"))
-    assert "does not fit" in (answers.finish("a").error or "")
+    assert "a fault in the engine (ValueError)" in (answers.finish("a").error or "")
+    assert "does not fit" not in (answers.finish("a").error or "")
     assert answers.finish("b").reason == "length"
 
 
@@ -414,8 +417,8 @@ def test_a_step_that_fails_costs_the_prompt_beside_it(synchronous: bool) -> None
     executable.fail = RuntimeError("the kernel fell over")
     for _ in range(2):
         answers.take(engine.step())
-    assert "fell over" in (answers.finish("long").error or "")
-    assert "fell over" in (answers.finish("a").error or "")
+    assert "(RuntimeError)" in (answers.finish("long").error or "")
+    assert "(RuntimeError)" in (answers.finish("a").error or "")
     assert engine.status().blocks_free == 64
     again = answer(engine, request("again", [9] * 100))
     assert again.tokens("again") == answer(fake_engine(), request("r", [9] * 100)).tokens("r")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,8 @@ from headrace.engine.constraint import Constraint
 from headrace.fleet.constraining import Constraining
 from headrace.grammar.grammar import Grammar
 from tests.engine.fakes import Form
+
+ROOT = Path(__file__).parents[2]
 
 
 class Watched:
@@ -40,7 +44,29 @@ def test_grammars_are_compiled_on_threads_that_give_way() -> None:
     assert made.forced() == [ord("a"), ord("b")]
     assert threading.get_native_id() not in compiler.threads
     if sys.platform == "linux":
-        assert min(compiler.priorities) > os.getpriority(os.PRIO_PROCESS, 0)
+        assert compiler.priorities == {min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)}
+
+
+COMPILED = """
+import os
+from headrace.fleet.constraining import Constraining
+from headrace.grammar.grammar import Grammar
+from tests.fleet.test_constraining import Watched
+
+compiler = Watched()
+Constraining(compiler)(Grammar("ab"), frozenset(), ()).result(60)
+print(os.getpriority(os.PRIO_PROCESS, 0), *compiler.priorities)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads have no niceness of their own")
+@pytest.mark.parametrize("niceness", ["5", "10", "19"])
+def test_in_a_nice_process_grammar_threads_are_nicer_still(niceness: str) -> None:
+    command = ["nice", "-n", niceness, sys.executable, "-c", COMPILED]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    process, thread = map(int, done.stdout.split())
+    assert process >= int(niceness)
+    assert thread == min(process + 10, 19)
 
 
 def test_what_every_grammar_needs_is_made_aside_before_the_first() -> None:

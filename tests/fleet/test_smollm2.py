@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.engine.output import Output
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.fleet.config import WorkerConfig
-from headrace.fleet.supervisor import Supervisor
+from headrace.fleet.supervisor import Patience, Supervisor
+from headrace.grammar import regex
 from headrace.models.model import open_model
 from headrace.text.tokenizer import Tokenizer
 
@@ -82,6 +85,31 @@ async def test_a_budget_is_held_while_the_cache_is_full(
         assert 0.6 * budget < most_held(ready.pid) <= budget
     finally:
         await dispatcher.stop(grace=0)
+
+
+TELLS_WHAT_IT_LOADED = """
+import atexit, runpy, sys
+from pathlib import Path
+
+atexit.register(lambda: Path(sys.argv[1]).write_text("\\n".join(sys.modules)))
+runpy.run_module("headrace.fleet.worker", run_name="__main__")
+"""
+
+
+async def test_a_worker_loads_no_settings(smollm2_path: Path, tmp_path: Path) -> None:
+    """They take a sixth of its start; it is told all that it needs."""
+    told = tmp_path / "modules"
+    config = WorkerConfig(
+        path=str(smollm2_path), model="smollm2-135m", version="test", kv_memory=KV_MEMORY
+    )
+    command = (sys.executable, "-c", TELLS_WHAT_IT_LOADED, str(told))
+    dispatcher = Dispatcher(Supervisor(config, command=command, patience=Patience(stop=60)))
+    await dispatcher.start()
+    await read(dispatcher, replace(request("r", [1], 8), grammar=regex("a+")))
+    await dispatcher.stop()
+    loaded = {name.partition(".")[0] for name in told.read_text().split()}
+    assert "llguidance" in loaded
+    assert not {name for name in loaded if name.startswith(("pydantic", "dotenv"))}
 
 
 async def test_it_knows_a_capital(service: Dispatcher, tokenizer: Tokenizer) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from headrace.fleet.errors import DoesNotFit
 from headrace.hosting.plan import Claim, plan
-from headrace.settings import MIB
+from headrace.units import MIB
 
 
 def claim(

@@ -15,7 +15,8 @@ import typer
 
 from headrace.cli.flags import with_settings
 from headrace.cli.output import JsonFlag, print_json, size
-from headrace.settings import GIB, MIB, Settings
+from headrace.settings import Settings
+from headrace.units import GIB, MIB
 
 if TYPE_CHECKING:
     from headrace.model_settings import ModelSettings

@@ -220,9 +220,10 @@ class Engine:
         try:
             result = self._runner.sample(step)
         except Exception as error:
-            # Whatever a kernel raises costs the sequences of its step, not the engine.
-            log.exception("step failed", step=self._steps)
-            self._fail(step, step.plan.sequences, str(error))
+            # Whatever a kernel raises costs the sequences of its step, not the engine. Callers are
+            # told its class alone: the text may hold what another caller sent.
+            log.exception("step_failed", step=self._steps)
+            self._fail(step, step.plan.sequences, f"a fault in the engine ({type(error).__name__})")
             return []
         self._observe(result)
         # A row behind a guess that is broken is no fault yet: the guess may be a wrong one, and a

@@ -15,7 +15,10 @@ from headrace.grammar.grammar import Grammar
 THREADS = 2
 """So that one costly grammar doesn't hold up the others."""
 
-_NICE = 10
+_NICER = 10
+"""Added to the niceness of the process, which a service manager may have raised already."""
+
+_NICEST = 19
 
 
 class Compiles(Protocol):
@@ -55,6 +58,8 @@ class Constraining:
 
 
 def _give_way() -> None:
-    # On Linux a thread has a priority of its own, named by its id.
+    # On Linux a thread has a niceness of its own, and at first that of the thread that started it.
     with contextlib.suppress(OSError, AttributeError):
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
+        thread = threading.get_native_id()
+        niceness = os.getpriority(os.PRIO_PROCESS, thread)
+        os.setpriority(os.PRIO_PROCESS, thread, min(niceness + _NICER, _NICEST))

@@ -19,7 +19,7 @@ from headrace.models.formats import decoding_bytes, packed_bytes
 from headrace.models.model import Model
 from headrace.ops.checks import required_weights, used_experts
 from headrace.ops.program import Experts, Program, RotaryKV
-from headrace.settings import MIB
+from headrace.units import MIB
 
 RUNTIME = 96 * MIB
 """Interpreter, libraries and requests on their way. The reserve is this and what follows."""

@@ -15,7 +15,7 @@ from headrace.fleet.errors import DoesNotFit
 from headrace.fleet.memory import Memory, memory_of
 from headrace.models.model import Model
 from headrace.ops.backend import BLOCK_SIZE, KvCache, kv_block_bytes
-from headrace.settings import GIB, MIB
+from headrace.units import GIB, MIB
 
 DEFAULT_KV = GIB
 """Bytes of KV cache where neither it nor the memory is set."""

@@ -89,6 +89,7 @@ class Bytes:
 
     marker: what the control token MARK is called in the vocabulary."""
 
+    vocab_size = VOCAB
     eos_ids = frozenset({EOS})
 
     def __init__(self) -> None:

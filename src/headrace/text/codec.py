@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import tokenizers
 
 from headrace.text.controls import Control
+from headrace.text.infill import Infill
 
 # Control tokens that end a turn in the model families we know, whatever the file declares.
 TURN_ENDS = (
@@ -39,7 +40,8 @@ class Codec:
     tokens: by id, as the file writes them; "" where an id has no token.
     piece: id -> the bytes the token stands for, b"" for control tokens.
     controls: text of a control token -> its id and how it is found.
-    eos_id: the end the file declares; eos_ids: every id that ends a turn. leading_space:
+    eos_id: the end the file declares; eos_ids: every id that ends a turn. infill: None for a model
+    that does not fill in the middle. leading_space:
     encoding puts a space before text, so decoding a whole text takes one away. contents: what
     the fingerprint is taken over, canonical.
     """
@@ -55,3 +57,4 @@ class Codec:
     add_bos: bool
     leading_space: bool
     contents: tuple[object, ...]
+    infill: Infill | None = None

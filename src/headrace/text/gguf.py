@@ -11,6 +11,7 @@ from tokenizers.models import BPE
 from headrace.text import pieces
 from headrace.text.codec import TURN_ENDS, Codec, TokenizerError
 from headrace.text.controls import Control
+from headrace.text.infill import infill_of, infill_texts
 from headrace.text.pretokenizers import PreTokenizerSpec, pre_tokenizer
 from headrace.text.vocabulary import TokenType, Vocabulary
 
@@ -42,13 +43,19 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         add_bos=adds_bos if vocabulary.add_bos is None else vocabulary.add_bos,
         leading_space=leading_space,
         contents=vocabulary.contents(),
+        infill=infill_of(controls, vocabulary.infill),
     )
 
 
 def _controls(vocabulary: Vocabulary) -> dict[str, int]:
-    """Control tokens, and those the file gives a role in ending or starting a text."""
+    """Control tokens, and those that have a role in starting or ending a text, or in filling in
+    the middle."""
     tokens, types = vocabulary.tokens, vocabulary.types
     controls = {tokens[i]: i for i in vocabulary.ids(TokenType.CONTROL)}
+    controls |= {tokens[i]: i for i in vocabulary.infill.values()}
+    user_defined = {tokens[i]: i for i in vocabulary.ids(TokenType.USER_DEFINED)}
+    infill = infill_texts(controls.keys() | user_defined.keys())
+    controls |= {text: user_defined[text] for text in infill & user_defined.keys()}
     for role in ("bos", "eos", "eot", "eom"):
         token_id = vocabulary.special.get(role)
         if token_id is not None and types[token_id] == TokenType.USER_DEFINED:
@@ -125,7 +132,7 @@ def _sentencepiece_encoder(
             f"tokenizer.ggml.tokens lacks {len(missing)} byte tokens, {missing[0]} first;"
             " a 'llama' tokenizer needs all 256"
         )
-    model = BPE(vocab, _merges_by_score(vocabulary), byte_fallback=True)
+    model = BPE(vocab, _merges_by_score(vocabulary, controls), byte_fallback=True)
     encoder = tokenizers.Tokenizer(model)
     spaces = normalizers.Replace(" ", pieces.SPACE)
     encoder.normalizer = (
@@ -137,13 +144,13 @@ def _sentencepiece_encoder(
     return encoder
 
 
-def _merges_by_score(vocabulary: Vocabulary) -> list[tuple[str, str]]:
+def _merges_by_score(vocabulary: Vocabulary, controls: Mapping[str, int]) -> list[tuple[str, str]]:
     """SentencePiece's BPE as ranked merges (Kudo and Richardson, arXiv:1808.06226).
 
     It joins whichever neighbours form the token of highest score; so every way to cut a
     token into two tokens is a merge, ranked by the score of the whole.
     """
-    ids = vocabulary.ids(TokenType.NORMAL)
+    ids = [i for i in vocabulary.ids(TokenType.NORMAL) if vocabulary.tokens[i] not in controls]
     ids.sort(key=vocabulary.scores.tolist().__getitem__, reverse=True)
     ranked = [vocabulary.tokens[i] for i in ids]
     normal = set(ranked)

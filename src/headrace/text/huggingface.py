@@ -13,6 +13,7 @@ import tokenizers
 from headrace.text import pieces
 from headrace.text.codec import TURN_ENDS, Codec, TokenizerError
 from headrace.text.controls import Control
+from headrace.text.infill import infill_of, infill_texts
 
 _MAX_ID = 1 << 24  # an id beyond is a mistake, not a vocabulary; tables are as long as the largest
 
@@ -26,7 +27,8 @@ def huggingface_codec(path: Path) -> Codec:
     `special_tokens_map.json`, and `generation_config.json` and `config.json` for the ids that end
     a turn.
 
-    Special added tokens are control tokens, and so are added tokens that end a turn; ids are those
+    Special added tokens are control tokens, and so are added tokens that end a turn or are for
+    filling in the middle; ids are those
     the file states, gaps and all. Raises TokenizerError naming the file and what is faulty or not
     supported.
     """
@@ -48,7 +50,7 @@ def _codec(data: _Json, config: _Json, stated_ends: frozenset[int]) -> Codec:
         raise TokenizerError(f"model.type is {model['type']!r}; only 'BPE' is supported")
     eos_id = _id_of(_content(config.get("eos_token")), data)
     stated_ends = stated_ends if eos_id is None else stated_ends | {eos_id}
-    added = _with_ends_special(data.get("added_tokens", []), stated_ends)
+    added = _with_special(data.get("added_tokens", []), stated_ends)
     data = {**data, "added_tokens": added}
     controls: dict[str, int] = {
         token["content"]: token["id"] for token in added if token["special"]
@@ -72,6 +74,7 @@ def _codec(data: _Json, config: _Json, stated_ends: frozenset[int]) -> Codec:
         add_bos=bool(add_bos) and bos_id is not None,
         leading_space=decoder.strips_space,
         contents=(json.dumps(data, sort_keys=True), bos_id, add_bos),
+        infill=infill_of(controls, {}),
     )
 
 
@@ -84,9 +87,14 @@ def _id_of(token: str | None, data: _Json) -> int | None:
     return None if token is None else added.get(token, vocab.get(token))
 
 
-def _with_ends_special(added: list[_Json], ends: frozenset[int]) -> list[_Json]:
-    """A token that ends the model's turn must not come out of users' text."""
-    return [token | {"special": True} if token["id"] in ends else token for token in added]
+def _with_special(added: list[_Json], ends: frozenset[int]) -> list[_Json]:
+    """Tokens that end the model's turn, and those for filling in the middle, must not come out of
+    users' text."""
+    infill = infill_texts(token["content"] for token in added)
+    return [
+        token | {"special": True} if token["id"] in ends or token["content"] in infill else token
+        for token in added
+    ]
 
 
 def _stated_ends(path: Path) -> frozenset[int]:

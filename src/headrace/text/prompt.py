@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from headrace.text.infill import NoInfill
 from headrace.text.reasoning import MARKERS, Thinking
 from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message, TemplateError
 from headrace.text.tokenizer import Known, Tokenizer
@@ -168,9 +169,28 @@ class PromptBuilder:
         ids = {self.control(marker): marker for marker in self._markers or ()}
         return {id: marker for id, marker in ids.items() if id is not None}
 
-    def completion(self, text: str) -> list[int]:
-        """Prompt of a bare text, all of it plain, with a BOS where the model wants one."""
-        return self._with_bos(self._tokenizer.encode(text))
+    def completion(self, text: str, *, special: bool = False) -> list[int]:
+        """Prompt of a bare text, with a BOS where the model wants one. special: texts of control
+        tokens become control tokens; else all of it is plain."""
+        return self._with_bos(self._tokenizer.encode(text, special=special))
+
+    def infill(self, prefix: str, suffix: str) -> list[int]:
+        """Prompt that asks for what stands between two texts, all of them plain, with a BOS where
+        the model wants one. Raises NoInfill for a model that was not trained for it."""
+        infill = self._tokenizer.infill
+        if infill is None:
+            raise NoInfill(
+                "the model has no tokens for fill-in-the-middle, so it takes no 'suffix'"
+            )
+        before = self._tokenizer.encode(prefix)
+        after = self._tokenizer.encode_onwards(suffix)
+        return self._with_bos(infill.prompt(before, after))
+
+    @property
+    def infill_ends(self) -> frozenset[int]:
+        """Ids that end the answer to a prompt of `infill`, beside those that end a turn."""
+        infill = self._tokenizer.infill
+        return frozenset() if infill is None else infill.ends
 
     def _with_bos(self, ids: list[int]) -> list[int]:
         bos = self._tokenizer.bos_id

@@ -22,6 +22,8 @@ Known = Mapping[str, list[int]]
 
 NOTHING: Known = MappingProxyType({})
 
+_MARK = "\u263a"  # no vocabulary has a piece with it and other text
+
 SHORT = 512
 """Characters up to which no other thread is let run meanwhile, which takes longer than they do."""
 
@@ -34,7 +36,8 @@ class Tokenizer:
     GIL and takes time linear in the text. Safe to use from many threads.
 
     vocab_size: one more than the largest id. bos_id: the token that begins a text, if any;
-    add_bos: whether the model wants it. eos_ids: every id that ends a turn. bos_token,
+    add_bos: whether the model wants it. eos_ids: every id that ends a turn. infill: how the
+    model fills in the middle, None if it does not. bos_token,
     eos_token: the texts of the declared ones, "" where there is none.
     """
 
@@ -45,6 +48,7 @@ class Tokenizer:
         self.vocab_size = len(codec.tokens)
         self.bos_id = codec.bos_id
         self.eos_ids = codec.eos_ids
+        self.infill = codec.infill
         self.add_bos = codec.add_bos
         self.bos_token = "" if codec.bos_id is None else codec.tokens[codec.bos_id]
         self.eos_token = "" if codec.eos_id is None else codec.tokens[codec.eos_id]
@@ -99,6 +103,14 @@ class Tokenizer:
     def encode_within(self, text: str) -> list[int]:
         """Token ids of plain text that goes on from other text."""
         return self._plain(text, first=False)
+
+    def encode_onwards(self, text: str) -> list[int]:
+        """The same, where the vocabulary puts a space before every text: without that space."""
+        if not self._codec.leading_space or self._codec.middle is not self._codec.start:
+            return self.encode_within(text)
+        mark = self._plain(_MARK, first=True)
+        ids = self._plain(_MARK + text, first=True)
+        return ids[len(mark) :] if ids[: len(mark)] == mark else self.encode_within(text)
 
     def _plain(
         self, text: str, without: str = "", known: Known = NOTHING, *, first: bool

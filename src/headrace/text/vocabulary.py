@@ -14,12 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.text.codec import TokenizerError
+from headrace.text.infill import INFILL_ROLES, OLD_ROLES
 
 _TOKENS = "tokenizer.ggml.tokens"
 _TYPES = "tokenizer.ggml.token_type"
 _SCORES = "tokenizer.ggml.scores"
 _MERGES = "tokenizer.ggml.merges"
-_SPECIAL_IDS = ("bos", "eos", "eot", "eom", "unknown", "seperator", "padding")
+_SPECIAL_IDS = (
+    *("bos", "eos", "eot", "eom", "unknown", "seperator", "padding"),
+    *INFILL_ROLES,
+    *OLD_ROLES,
+)
 
 
 class TokenType(IntEnum):
@@ -84,6 +89,12 @@ class Vocabulary:
         fields = (self.tokens, self.types.tobytes(), self.scores.tobytes(), self.merges)
         special = sorted(self.special.items())
         return (self.model, self.pre, *fields, special, self.add_bos, self.space_prefix)
+
+    @property
+    def infill(self) -> dict[str, int]:
+        """Role in filling in the middle (`INFILL_ROLES`) -> id, as the file states it."""
+        old = {new: self.special[name] for name, new in OLD_ROLES.items() if name in self.special}
+        return old | {role: self.special[role] for role in INFILL_ROLES if role in self.special}
 
     def ids(self, kind: TokenType) -> list[int]:
         """Ids of the tokens of one type, in order."""

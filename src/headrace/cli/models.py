@@ -11,7 +11,8 @@ from headrace.cli.output import JsonFlag, plainly, print_json, print_record, pri
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from headrace.models.catalogue import Catalogue, ModelEntry
+    from headrace.models.catalogue import Catalogue
+    from headrace.models.entry import ModelEntry
     from headrace.models.version import ModelVersion
 
 app = typer.Typer(help="List, fetch and check models.", no_args_is_help=True)

@@ -16,11 +16,11 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from headrace.models import download
+from headrace.models import disk
 
 
 @contextmanager
-def progress_bar(name: str) -> Iterator[download.Progress]:
+def progress_bar(name: str) -> Iterator[disk.Progress]:
     """One line a stage, on a terminal; yields what `Catalogue.pull` and `verify` report to."""
     columns = (
         TextColumn("{task.description}"),

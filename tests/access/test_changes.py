@@ -16,6 +16,7 @@ from headrace.access.revision import CHANNEL
 from headrace.access.tenants import create_tenant
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
+from headrace.store.lane import Lane
 
 NEVER = 3600.0
 CREATE = (
@@ -34,7 +35,7 @@ async def watching(
     """What is told arrives in the queue."""
     changes, heard = Changes(database, poll_seconds=poll_seconds), asyncio.Queue[None]()
     await changes.start()
-    changes.subscribe(lambda: heard.put_nowait(None))
+    changes.subscribe(lambda _: heard.put_nowait(None))
     try:
         yield changes, heard
     finally:
@@ -143,7 +144,7 @@ async def test_without_changes_nothing_is_told(database: Database) -> None:
 async def test_an_outage_is_told_once_and_survived(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, asked = sqlite.run, asyncio.Queue[None]()
+    run, asked = Lane.run, asyncio.Queue[None]()
 
     async def unreachable(*arguments: object, **options: object) -> None:
         asked.put_nowait(None)
@@ -151,10 +152,10 @@ async def test_an_outage_is_told_once_and_survived(
 
     with capture_logs() as logs:
         async with watching(sqlite, poll_seconds=0.001) as (_, heard):
-            monkeypatch.setattr(sqlite, "run", unreachable)
+            monkeypatch.setattr(Lane, "run", unreachable)
             for _ in range(3):
                 await asked.get()
             create(sqlite)
-            monkeypatch.setattr(sqlite, "run", run)
+            monkeypatch.setattr(Lane, "run", run)
             await hears(heard)
     assert [entry["event"] for entry in logs] == ["changes_delayed"]

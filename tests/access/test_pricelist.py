@@ -7,6 +7,7 @@ import time
 from headrace.access.price import Price, Rates
 from headrace.access.pricelist import PriceList
 from headrace.access.prices import set_price
+from headrace.access.revision import Change
 from headrace.store.database import Database
 
 
@@ -20,13 +21,15 @@ def set(database: Database, input: int, *, later: float = 0.0) -> Price:
         return set_price(connection, "m", rates(input), actor="test", valid_from=moment)
 
 
-async def test_a_price_is_remembered_until_told_to_forget(database: Database) -> None:
+async def test_a_price_is_remembered_until_a_price_changes(database: Database) -> None:
     prices = PriceList(database)
     first = set(database, 5)
     assert await prices.price("m") == first
     second = set(database, 6)
     assert await prices.price("m") == first
-    prices.forget()
+    prices.hear([Change("tenant", "acme")])
+    assert await prices.price("m") == first
+    prices.hear([Change("price", "m")])
     assert await prices.price("m") == second
     database.close()
     assert await prices.price("m") == second

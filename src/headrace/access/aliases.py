@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from headrace.access.audit import record
 from headrace.access.errors import AccessError, NotFound
 from headrace.access.names import checked_target, checked_word
-from headrace.access.revision import begin_change
+from headrace.access.revision import EVERYTHING, Change, begin_change
 from headrace.access.tenants import get_tenant
 from headrace.store.ids import uuid7
 from headrace.store.schema import aliases, tenants
@@ -46,7 +46,7 @@ def set_alias(
         NotFound: there is no such tenant.
         AccessError: an unusable name or target.
     """
-    begin_change(connection)
+    begin_change(connection, _concerned(tenant))
     alias = Alias(tenant=tenant, name=checked_word("name", name), target=checked_target(target))
     if name == target:
         raise AccessError("an alias cannot stand for itself")
@@ -65,7 +65,7 @@ def remove_alias(
     connection: Connection, name: str, *, tenant: str | None = None, actor: str
 ) -> Alias:
     """The alias that was. Raises NotFound: there is none, or no such tenant."""
-    begin_change(connection)
+    begin_change(connection, _concerned(tenant))
     owner = _owner(connection, tenant)
     target = _target(connection, owner, name)
     if target is None:
@@ -73,6 +73,10 @@ def remove_alias(
     connection.execute(delete(aliases).where(*_is(owner, name)))
     _record(connection, actor, "alias.remove", tenant, name, target, None)
     return Alias(tenant=tenant, name=name, target=target)
+
+
+def _concerned(tenant: str | None) -> Change:
+    return EVERYTHING if tenant is None else Change("tenant", tenant)
 
 
 def _owner(connection: Connection, tenant: str | None) -> UUID | None:

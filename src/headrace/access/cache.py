@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -10,14 +11,18 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """Entries live for `seconds` after they were put; the oldest go when there are more than
-    `capacity`. clock: seconds that never step back."""
+    """A least-recently-used cache: where there are more than `capacity` entries, the one goes that
+    was put or found longest ago. An entry also ends `seconds` after it was put. Every call costs
+    the same, however many entries there are.
+
+    clock: seconds that never step back.
+    """
 
     def __init__(self, seconds: float, capacity: int, clock: Callable[[], float]) -> None:
         self._seconds = seconds
         self._capacity = capacity
         self._clock = clock
-        self._entries: dict[K, tuple[float, V]] = {}  # in the order in which they expire
+        self._entries: OrderedDict[K, tuple[float, V]] = OrderedDict()  # the last used last
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -30,13 +35,14 @@ class ExpiringCache(Generic[K, V]):
         if expires <= self._clock():
             del self._entries[key]
             return None
+        self._entries.move_to_end(key)
         return value
 
     def put(self, key: K, value: V) -> None:
-        self._entries.pop(key, None)
         self._entries[key] = self._clock() + self._seconds, value
+        self._entries.move_to_end(key)
         if len(self._entries) > self._capacity:
-            del self._entries[next(iter(self._entries))]
+            self._entries.popitem(last=False)
 
     def clear(self) -> None:
         self._entries.clear()

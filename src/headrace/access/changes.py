@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from headrace.access.revision import CHANNEL, revision
+from headrace.access.revision import CHANNEL, Change, changes_since
 from headrace.store.database import Database
 from headrace.store.errors import DatabaseUnavailable
 
 POLL_SECONDS = 0.5
 FIRST_DELAY, LONGEST_DELAY = 0.05, 5.0
 
+Hear = Callable[[Sequence[Change]], None]
+
 log = structlog.get_logger("headrace.access")
 
 
 class Changes:
     """Calls who subscribed, between `start` and `stop`, after every change by whatever process.
+
+    It reads on a thread of its own, so word of a change waits for no other use of the database.
 
     What this process changed, and on PostgreSQL what any did, is told as soon as it is committed.
     Besides it looks twice a second, which is how a change reaches another process on SQLite, and
@@ -29,17 +33,19 @@ class Changes:
 
     def __init__(self, database: Database, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._database = database
+        self._lane = database.lane("changes", threads=1)
+        self._refreshing = asyncio.Lock()
         self._poll_seconds = poll_seconds
-        self._subscribers: list[Callable[[], None]] = []
+        self._subscribers: list[Hear] = []
         self._told = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._cleanup = contextlib.ExitStack()
         self.revision = -1
         """The number of changes that subscribers have heard of."""
 
-    def subscribe(self, forget: Callable[[], None]) -> None:
-        """Call `forget` after every change, on the event loop."""
-        self._subscribers.append(forget)
+    def subscribe(self, hear: Hear) -> None:
+        """Call `hear` with what changed after every change, on the event loop."""
+        self._subscribers.append(hear)
 
     async def start(self) -> None:
         """Begin to watch. Raises DatabaseUnavailable."""
@@ -62,11 +68,13 @@ class Changes:
 
         Raises DatabaseUnavailable.
         """
-        found = await self._database.run(revision)
-        if found != self.revision:
-            self.revision = found
-            for forget in self._subscribers:
-                forget()
+        async with self._refreshing:
+            known = self.revision
+            found, changes = await self._lane.run(lambda db: changes_since(db, known))
+            if changes:
+                self.revision = found
+                for hear in self._subscribers:
+                    hear(changes)
 
     async def _watch(self) -> None:
         reachable = True

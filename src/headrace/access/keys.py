@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 from uuid import UUID
@@ -18,7 +18,7 @@ from headrace.access.errors import AccessError, AlreadyExists, NotFound
 from headrace.access.key import Key
 from headrace.access.limits import UNLIMITED, Limits
 from headrace.access.principal import SCOPES, Scope
-from headrace.access.revision import begin_change
+from headrace.access.revision import Change, begin_change
 from headrace.access.tenants import ensure_tenant
 from headrace.store.schema import key_secrets, keys, tenants
 
@@ -71,6 +71,11 @@ def find_key(connection: Connection, id: str) -> StoredKey | None:
     return next(_load(connection, keys.c.id == id), None)
 
 
+def find_keys(connection: Connection, ids: Collection[str]) -> dict[str, StoredKey]:
+    """Those of these ids that there are, by their ids."""
+    return {stored.id: stored for stored in _load(connection, keys.c.id.in_(ids))}
+
+
 def get_key(connection: Connection, id: str) -> StoredKey:
     """Raises NotFound."""
     stored = find_key(connection, id)
@@ -115,7 +120,7 @@ def create_key(
         AlreadyExists: the id is taken.
         AccessError: an unknown scope or none, an unusable name or limit.
     """
-    begin_change(connection)
+    begin_change(connection, Change("key", key.id))
     granted = _scopes(scopes)
     if find_key(connection, key.id) is not None:
         raise AlreadyExists(f"there is a key {key.id} already")
@@ -143,7 +148,7 @@ def limit_key(
         NotFound
         AccessError: a limit is out of range.
     """
-    begin_change(connection)
+    begin_change(connection, Change("key", id))
     before = get_key(connection, id)
     limits = msgspec.json.encode(change(before.limits).checked().given()).decode()
     connection.execute(update(keys).where(keys.c.id == id).values(limits=limits))
@@ -160,7 +165,7 @@ def rotate_key(
         NotFound
         AccessError: the key is revoked or expired, or the grace is negative.
     """
-    begin_change(connection)
+    begin_change(connection, Change("key", key.id))
     if grace < 0:
         raise AccessError("the grace of an old secret cannot be negative")
     before = get_key(connection, key.id)
@@ -180,7 +185,7 @@ def replace_secret(connection: Connection, key: Key, pepper: bytes, *, actor: st
     Raises:
         NotFound
     """
-    begin_change(connection)
+    begin_change(connection, Change("key", key.id))
     before = get_key(connection, key.id)
     _end_secrets(connection, key.id, [secret.digest for secret in before.secrets], _now())
     _add_secret(connection, key, pepper, number=1 + len(before.secrets))
@@ -195,7 +200,7 @@ def revoke_key(connection: Connection, id: str, *, actor: str) -> StoredKey:
     Raises:
         NotFound
     """
-    begin_change(connection)
+    begin_change(connection, Change("key", id))
     before = get_key(connection, id)
     if before.revoked_at is None:
         connection.execute(update(keys).where(keys.c.id == id).values(revoked_at=_now()))

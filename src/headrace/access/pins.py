@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from headrace.access.audit import record
 from headrace.access.errors import NotFound
 from headrace.access.names import checked_word
-from headrace.access.revision import begin_change
+from headrace.access.revision import Change, begin_change
 from headrace.access.tenants import get_tenant
 from headrace.store.schema import pins, tenants
 
@@ -42,7 +42,7 @@ def set_pin(connection: Connection, tenant: str, model: str, version: str, *, ac
         NotFound: there is no such tenant.
         AccessError: an unusable name or version.
     """
-    begin_change(connection)
+    begin_change(connection, Change("tenant", tenant))
     checked_word("model's name", model)
     checked_word("version", version)
     owner = get_tenant(connection, tenant)
@@ -59,7 +59,7 @@ def set_pin(connection: Connection, tenant: str, model: str, version: str, *, ac
 
 def remove_pin(connection: Connection, tenant: str, model: str, *, actor: str) -> Pin:
     """The pin that was. Raises NotFound: there is none, or no such tenant."""
-    begin_change(connection)
+    begin_change(connection, Change("tenant", tenant))
     owner = get_tenant(connection, tenant)
     version = owner.pins.get(model)
     if version is None:

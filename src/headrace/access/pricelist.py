@@ -7,22 +7,24 @@ from collections.abc import Callable, Sequence
 
 from headrace.access.price import Price
 from headrace.access.prices import list_prices
+from headrace.access.revision import EVERYTHING, Change
 from headrace.store.database import Database
 
 
 class PriceList:
-    """Remembers every version of the prices of models that were asked for, until `forget`, so that
-    one set for later becomes valid at its moment. There must be few models; whoever asks sees to
-    it. now: unix seconds."""
+    """Remembers every version of the prices of models that were asked for, until it hears that a
+    price changed. So a price that was set for later becomes valid at its moment. The caller sees
+    to it that there are few models. now: unix seconds."""
 
     def __init__(self, database: Database, *, now: Callable[[], float] = time.time) -> None:
         self._database = database
         self._now = now
         self._versions: dict[str, Sequence[Price]] = {}
 
-    def forget(self) -> None:
-        """After a change."""
-        self._versions = {}  # one that is being read goes to the old ones
+    def hear(self, changes: Sequence[Change]) -> None:
+        """Forget what changed. A price that is being read meanwhile is not remembered."""
+        if EVERYTHING in changes or any(change.kind == "price" for change in changes):
+            self._versions = {}
 
     async def price(self, model: str) -> Price | None:
         """What is valid now; None if the model has no price. Raises DatabaseUnavailable where it

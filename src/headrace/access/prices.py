@@ -13,7 +13,7 @@ from headrace.access.audit import record
 from headrace.access.errors import AccessError
 from headrace.access.names import checked_word
 from headrace.access.price import HIGHEST_RATE, Price, Rates
-from headrace.access.revision import begin_change
+from headrace.access.revision import Change, begin_change
 from headrace.store.ids import uuid7
 from headrace.store.schema import prices
 
@@ -60,7 +60,7 @@ def set_price(
     Raises:
         AccessError: an unusable name, rate or threshold, or a moment that has passed.
     """
-    begin_change(connection)
+    begin_change(connection, Change("price", model))
     checked_word("model's name", model)
     now = time.time_ns() // 1_000_000
     if valid_from is not None and valid_from < now:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, get_args
 from uuid import UUID
 
@@ -16,7 +16,7 @@ from headrace.access.audit import record
 from headrace.access.errors import AccessError, AlreadyExists, NotFound
 from headrace.access.limits import UNLIMITED, Limits
 from headrace.access.names import checked_word
-from headrace.access.revision import begin_change
+from headrace.access.revision import Change, begin_change
 from headrace.access.tenant import ServiceClass, Tenant
 from headrace.store.ids import uuid7
 from headrace.store.schema import aliases, pins, tenants
@@ -37,10 +37,11 @@ def get_tenant(connection: Connection, name: str) -> Tenant:
     return tenant
 
 
-def tenant_of(connection: Connection, id: UUID) -> Tenant:
-    """The tenant of this id, which there is."""
-    (tenant,) = _load(connection, tenants.c.id == id)
-    return tenant
+def tenants_of(connection: Connection, ids: Collection[UUID]) -> dict[UUID, Tenant]:
+    """Those of these ids that there are, by their ids."""
+    if not ids:
+        return {}
+    return {tenant.id: tenant for tenant in _load(connection, tenants.c.id.in_(ids))}
 
 
 def list_tenants(
@@ -66,7 +67,7 @@ def create_tenant(
     AlreadyExists: the name is taken.
     AccessError: an unusable name or value.
     """
-    begin_change(connection)
+    begin_change(connection, Change("tenant", name))
     if find_tenant(connection, name) is not None:
         raise AlreadyExists(f"there is a tenant {name!r} already")
     tenant = _checked(
@@ -96,7 +97,7 @@ def change_tenant(
         NotFound
         AccessError: an unusable value.
     """
-    begin_change(connection)
+    begin_change(connection, Change("tenant", name))
     before = get_tenant(connection, name)
     after = _checked(change(before))
     connection.execute(update(tenants).where(tenants.c.id == before.id).values(_columns(after)))

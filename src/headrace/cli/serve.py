@@ -177,7 +177,7 @@ async def _serve_edge(
     pins = Pins(books.database, models, served.pinned)
     await pins.start()
     cleanup.push_async_callback(pins.stop)
-    changes.subscribe(pins.changed)
+    changes.subscribe(pins.hear)
     await changes.start()
     cleanup.push_async_callback(changes.stop)
     tally = QuotaTally()
@@ -185,7 +185,7 @@ async def _serve_edge(
     # Again, so that whatever still runs ends, and is written down, before the books close.
     cleanup.push_async_callback(models.stop, grace=1.0)
     prices = PriceList(books.database)
-    changes.subscribe(prices.forget)
+    changes.subscribe(prices.hear)
     services = Services(
         router=ModelRouter(models, prices),
         models=models,

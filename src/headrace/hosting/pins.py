@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 from sqlalchemy import Connection
 
 from headrace.access.pins import list_pins
+from headrace.access.revision import Change
 from headrace.hosting.models import HostedModels
 from headrace.hosting.spec import ModelSpec
 from headrace.store.database import Database
@@ -51,9 +52,10 @@ class Pins:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
 
-    def changed(self) -> None:
-        """Something in the registry is other than it was."""
-        self._changed.set()
+    def hear(self, changes: Sequence[Change]) -> None:
+        """Look again after a change that may have been one of a pin."""
+        if any(change.kind in ("tenant", "everything") for change in changes):
+            self._changed.set()
 
     async def _watch(self) -> None:
         while True:

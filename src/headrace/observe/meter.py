@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from uuid import UUID
 
@@ -38,7 +39,7 @@ class Meter:
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self._tenants: dict[UUID, str] = {}
+        self._tenants: OrderedDict[UUID, str] = OrderedDict()
         place = ("endpoint", "model")
         self._requests = Tally("headrace_requests", "Answers.", [*place, "status"])
         self._seconds = Spread(
@@ -65,7 +66,7 @@ class Meter:
     def meet(self, tenant: UUID, name: str) -> None:
         """Remember whose number it is."""
         if tenant not in self._tenants and len(self._tenants) >= MOST_TENANTS:
-            del self._tenants[next(iter(self._tenants))]
+            self._tenants.popitem(last=False)
         self._tenants[tenant] = name
 
     def name_of(self, tenant: UUID) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.store.direct import DirectConnection
 from headrace.store.errors import DatabaseUnavailable, StoreError, reason
+from headrace.store.lane import Lane
 from headrace.store.migrate import migrate, revision
 from headrace.store.notices import notices, take_told
 from headrace.store.schema import HEAD
@@ -44,7 +43,8 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="database")
+        self._lanes: list[Lane] = []
+        self._common = self.lane("database", THREADS)
         self._listeners: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @classmethod
@@ -130,14 +130,14 @@ class Database:
         return notices(self._engine, channel)
 
     async def run(self, work: Callable[[Connection], T], *, write: bool = False) -> T:
-        """`work` in a transaction on a thread; as `transaction` for the rest. If the caller is
-        cancelled the transaction goes on."""
+        """`work` in a transaction on one of the common threads, see `Lane.run`."""
+        return await self._common.run(work, write=write)
 
-        def transact() -> T:
-            with self.transaction(write=write) as connection:
-                return work(connection)
-
-        return await asyncio.get_running_loop().run_in_executor(self._threads, transact)
+    def lane(self, name: str, threads: int) -> Lane:
+        """Threads apart from the common ones, which end with this object."""
+        lane = Lane(lambda write: self.transaction(write=write), name, threads)
+        self._lanes.append(lane)
+        return lane
 
     def direct(self) -> DirectConnection:
         """A connection of the caller's own, who closes it."""
@@ -145,7 +145,8 @@ class Database:
 
     def close(self) -> None:
         """Wait for what runs, then disconnect."""
-        self._threads.shutdown()
+        for lane in self._lanes:
+            lane.close()
         self._engine.dispose()
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
     true,
 )
 
-HEAD = "0002"
+HEAD = "0003"
 
 metadata = MetaData(
     naming_convention={
@@ -41,6 +41,24 @@ counters = Table(
 )
 """Numbers that only grow. `registry`: raised by every change to tenants, keys, aliases, pins and
 prices, so that a process that keeps them in memory can cheaply ask whether it must forget them."""
+
+changes = Table(
+    "changes",
+    metadata,
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", String(20), nullable=False),
+    Column("name", Text, nullable=False),
+)
+"""What the latest changes were about: see `access.revision.Change`. revision: the value that the
+counter `registry` had after the change. Old rows are deleted."""
+
+installation = Table(
+    "installation",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", LargeBinary, nullable=False),
+)
+"""Values that belong to the whole installation. `pepper_check`: see `access.pepper`."""
 
 tenants = Table(
     "tenants",

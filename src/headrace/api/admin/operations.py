@@ -93,7 +93,9 @@ OPERATIONS: Sequence[Operation] = (
         body=Rotation,
     ),
     _operation("revokeKey", "POST", "/keys/{id}/revoke", "End it for good", KeyView, 404),
-    _operation("listAliases", "GET", "/aliases", "All, or a tenant's", AliasList, query=OwnerQuery),
+    _operation(
+        "listAliases", "GET", "/aliases", "All, or a tenant's", AliasList, 429, query=OwnerQuery
+    ),
     _operation(
         "setAlias",
         "PUT",
@@ -107,7 +109,7 @@ OPERATIONS: Sequence[Operation] = (
     _operation(
         "removeAlias", "DELETE", "/aliases/{name}", "Remove", AliasView, 404, query=OwnerQuery
     ),
-    _operation("listPins", "GET", "/pins", "All, or a tenant's", PinList, query=OwnerQuery),
+    _operation("listPins", "GET", "/pins", "All, or a tenant's", PinList, 429, query=OwnerQuery),
     _operation(
         "setPin",
         "PUT",
@@ -119,7 +121,7 @@ OPERATIONS: Sequence[Operation] = (
         body=PinBody,
     ),
     _operation("removePin", "DELETE", "/pins/{model}", "Remove", PinView, 404, query=PinQuery),
-    _operation("listPrices", "GET", "/prices", "All versions", PriceList, query=PricesQuery),
+    _operation("listPrices", "GET", "/prices", "All versions", PriceList, 429, query=PricesQuery),
     _operation(
         "setPrice",
         "POST",
@@ -142,8 +144,8 @@ OPERATIONS: Sequence[Operation] = (
         404,
         body=Unload,
     ),
-    _operation("listAudit", "GET", "/audit", "Who changed what", AuditPage, query=AuditQuery),
-    _operation("sumUsage", "GET", "/usage", "What was used", UsageList, query=UsageQuery),
+    _operation("listAudit", "GET", "/audit", "Who changed what", AuditPage, 429, query=AuditQuery),
+    _operation("sumUsage", "GET", "/usage", "What was used", UsageList, 429, query=UsageQuery),
     _operation("showService", "GET", "/status", "How the service is", ServiceView),
     _operation("drain", "POST", "/drain", "Admit nothing new", ServiceView),
     _operation("undrain", "DELETE", "/drain", "Admit again", ServiceView),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -13,14 +15,25 @@ from starlette.types import Receive, Scope, Send
 from headrace.access.errors import AccessError, AlreadyExists, NotFound
 from headrace.access.principal import Principal
 from headrace.api.body import BodyError, FieldReader, QueryReader, split_fields
-from headrace.api.openai.errors import ApiError, conflict, invalid_request, no_such
+from headrace.api.openai.errors import (
+    ApiError,
+    conflict,
+    invalid_request,
+    no_such,
+    rate_limited,
+    unavailable,
+)
 from headrace.api.openapi import Operation
 from headrace.edge.authentication import ADMIN, authenticate
 from headrace.edge.body import ClientGone, read_body
+from headrace.edge.connection import Connection, connection_of
 from headrace.edge.responses import json_response
 from headrace.edge.services import Keys
+from headrace.store.errors import ReportTooLong, StoreError, TooManyReports
 
 MAX_BODY_BYTES = 1 << 20
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +79,7 @@ class Method:
         )
         try:
             return await self._act(ask), self._status
-        except AccessError as fault:
+        except (AccessError, TooManyReports, ReportTooLong) as fault:
             raise _refusal(fault) from None
 
     async def _read(self, request: Request) -> msgspec.Struct | None:
@@ -89,14 +102,33 @@ class AdminEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         principal = await authenticate(scope, self._keys, ADMIN)
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
+        answer = self._methods[method].answer(Request(scope, receive), principal)
         try:
-            body, status = await self._methods[method].answer(Request(scope, receive), principal)
+            body, status = await _unless_left(answer, connection_of(scope))
         except ClientGone:
             return
         await json_response(body, status)(scope, receive, send)
 
 
-def _refusal(fault: AccessError) -> ApiError:
+async def _unless_left(answer: Coroutine[Any, Any, T], connection: Connection) -> T:
+    """Its result; it is cancelled when the client leaves. Raises ClientGone then."""
+    answering = asyncio.ensure_future(answer)
+    connection.watch(partial(_cancel, answering))
+    try:
+        return await answering
+    except asyncio.CancelledError:
+        if connection.gone:
+            raise ClientGone from None
+        raise
+    finally:
+        connection.unwatch()
+
+
+def _cancel(answering: asyncio.Future[Any]) -> None:
+    answering.cancel()
+
+
+def _refusal(fault: AccessError | StoreError) -> ApiError:
     text = str(fault)
     message = f"{text[:1].upper()}{text[1:]}."
     match fault:
@@ -104,5 +136,10 @@ def _refusal(fault: AccessError) -> ApiError:
             return no_such(message)
         case AlreadyExists():
             return conflict(message)
+        case TooManyReports():
+            return rate_limited(f"{message} Please try again.", "requests", after=1000, final=False)
+        case ReportTooLong():
+            advice = "ask for one tenant, or for a shorter time with since"
+            return unavailable("report_too_long", f"the report was ended: {text}; {advice}", 1.0)
         case _:
             return invalid_request(message)

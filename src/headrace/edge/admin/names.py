@@ -19,7 +19,7 @@ class Aliases:
 
     async def list(self, ask: Ask) -> AliasList:
         tenant = given(ask.query.tenant)
-        found = await self._office.look(lambda db: list_aliases(db, tenant))
+        found = await self._office.report(ask.principal.key_id, lambda db: list_aliases(db, tenant))
         return AliasList(data=[_alias(alias) for alias in found])
 
     async def set(self, ask: Ask) -> AliasView:
@@ -46,7 +46,7 @@ class Pins:
 
     async def list(self, ask: Ask) -> PinList:
         tenant = given(ask.query.tenant)
-        found = await self._office.look(lambda db: list_pins(db, tenant))
+        found = await self._office.report(ask.principal.key_id, lambda db: list_pins(db, tenant))
         return PinList(data=[_pin(pin) for pin in found])
 
     async def set(self, ask: Ask) -> PinView:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from headrace.access.changes import Changes
 from headrace.store.database import Database
+from headrace.store.reports import Reports
 
 T = TypeVar("T")
 
@@ -20,10 +21,15 @@ class Office:
         self.pepper = pepper
         self._database = database
         self._changes = changes
+        self._reports = Reports(database)
 
     async def look(self, work: Callable[[Connection], T]) -> T:
-        """Raises DatabaseUnavailable."""
+        """For what an index finds, such as one row or one page. Raises DatabaseUnavailable."""
         return await self._database.run(work)
+
+    async def report(self, whose: str, work: Callable[[Connection], T]) -> T:
+        """For what may take long. whose: the key that asks. See `store.reports.Reports.run`."""
+        return await self._reports.run(whose, work)
 
     async def change(self, work: Callable[[Connection], T]) -> T:
         """When this returns the change is committed, told to the other processes, and this one

@@ -24,7 +24,7 @@ class Prices:
 
     async def list(self, ask: Ask) -> PriceList:
         model = given(ask.query.model)
-        found = await self._office.look(lambda db: list_prices(db, model))
+        found = await self._office.report(ask.principal.key_id, lambda db: list_prices(db, model))
         return PriceList(data=[_view(price) for price in found])
 
     async def set(self, ask: Ask) -> PriceView:

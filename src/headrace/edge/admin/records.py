@@ -20,14 +20,15 @@ class Records:
 
     async def audit(self, ask: Ask) -> AuditPage:
         query: AuditQuery = ask.query
-        found = await self._office.look(
+        found = await self._office.report(
+            ask.principal.key_id,
             lambda db: list_audit(
                 db,
                 limit=query.limit + 1,
                 before=given(query.after),
                 subject=given(query.subject),
                 since=milliseconds(query.since),
-            )
+            ),
         )
         data = [_entry(entry) for entry in found[: query.limit]]
         last = data[-1].id if data else None
@@ -37,8 +38,9 @@ class Records:
         query: UsageQuery = ask.query
         since = given(query.since)
         moment = None if since is None else datetime.fromtimestamp(since, UTC)
-        rows = await self._office.look(
-            lambda db: sum_usage(db, by=query.by, tenant=given(query.tenant), since=moment)
+        rows = await self._office.report(
+            ask.principal.key_id,
+            lambda db: sum_usage(db, by=query.by, tenant=given(query.tenant), since=moment),
         )
         return UsageList(data=[UsageView(**asdict(row)) for row in rows])
 

@@ -3,6 +3,7 @@
 [models."qwen2.5-coder-0.5b"]
 tier = "medium"
 load = "demand"
+sampling = { temperature = 0.2, top_p = 0.9 }
 """
 
 from __future__ import annotations
@@ -13,6 +14,19 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ByteSize, ConfigDict, Field, model_validator
 
 from headrace.routing.tier import Tier
+
+
+class SamplingSettings(BaseModel):
+    """How a model's tokens are drawn where a request does not say; None leaves it to the
+    catalogue's entry, then to the model's files."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: Annotated[float | None, Field(ge=0, le=2)] = None
+    top_p: Annotated[float | None, Field(ge=0, le=1)] = None
+    top_k: Annotated[int | None, Field(ge=0, le=2**31 - 1)] = None
+    min_p: Annotated[float | None, Field(ge=0, le=1)] = None
+    repetition_penalty: Annotated[float | None, Field(ge=0.01, le=100)] = None
 
 
 class EngineSettings(BaseModel):
@@ -93,6 +107,14 @@ class EngineSettings(BaseModel):
             description="How the model writes function calls (default: as its chat template does)."
         ),
     ] = None
+    default_max_tokens: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=1 << 24,
+            description="Tokens of an answer in a chat whose request names no limit.",
+        ),
+    ] = 4096
     long_from: Annotated[
         int | None,
         Field(
@@ -137,6 +159,10 @@ class ModelSettings(EngineSettings):
     tier: Annotated[
         Tier | None, Field(description="Tier it is chosen for (default: the catalogue's).")
     ] = None
+    sampling: Annotated[
+        SamplingSettings,
+        Field(description="How tokens are drawn where a request does not say; a table."),
+    ] = SamplingSettings()
     load: Annotated[
         Literal["start", "demand"],
         Field(description="When it is loaded: at the start, or when it is first asked for."),

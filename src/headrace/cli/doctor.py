@@ -255,8 +255,10 @@ def _engine_memory(settings: Settings) -> int | None:
     from headrace.hosting.models import planned
     from headrace.hosting.opened import OpenedModel
     from headrace.hosting.spec import spec_of
+    from headrace.models.catalogue import Catalogue
     from headrace.models.errors import ModelFileError
 
+    catalogue = Catalogue(settings.models_dir)
     specs = []
     for text in settings.served:
         options = settings.of_model(text)
@@ -264,7 +266,7 @@ def _engine_memory(settings: Settings) -> int | None:
         if version is None:
             return None
         draft = _installed(settings, options.draft_model) if options.draft_model else None
-        specs.append(spec_of(settings, options, version, draft, None))
+        specs.append(spec_of(settings, options, version, draft, catalogue.get(text)))
     try:
         opened = [OpenedModel.of(spec) for spec in specs]
     except ModelFileError:

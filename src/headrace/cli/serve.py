@@ -79,7 +79,7 @@ class Served:
             if version.name in texts:
                 raise SettingsError(f"two of the models to serve are called {version.name}")
             texts[version.name] = text
-            specs.append(spec_of(settings, model, version, draft, catalogue.get(text).tier))
+            specs.append(spec_of(settings, model, version, draft, catalogue.get(text)))
         return cls(settings, specs, texts)
 
     def pinned(self, name: str, version: str) -> ModelSpec | None:
@@ -95,8 +95,8 @@ class Served:
         for found in catalogue.versions(text):
             if found.version == version and found.is_whole():
                 draft = catalogue.installed(model.draft_model) if model.draft_model else None
-                tier = catalogue.get(text).tier
-                return spec_of(self.settings, model, found, draft, tier, current=False)
+                entry = catalogue.get(text)
+                return spec_of(self.settings, model, found, draft, entry, current=False)
         return None
 
 

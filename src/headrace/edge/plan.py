@@ -30,6 +30,7 @@ from headrace.edge.answer_grammar import answer_grammar
 from headrace.edge.aside import Aside
 from headrace.edge.grammars import GrammarDesk
 from headrace.edge.published import PublishedPrefixes
+from headrace.edge.sampling import sampling_params
 from headrace.edge.service_class import served_class, tier_of
 from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
@@ -41,6 +42,7 @@ from headrace.engine.request import (
     TokenIds,
 )
 from headrace.grammar import Grammar
+from headrace.models.sampling import SamplingDefaults
 from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 from headrace.text.tools.parser import CallParser
@@ -126,7 +128,7 @@ class Planner:
         return Plan(
             generations=self._generations(
                 request,
-                _sampling(request, request.alternatives),
+                sampling_params(request, self._model.sampling, request.alternatives),
                 [prompt],
                 request.n,
                 id,
@@ -154,7 +156,13 @@ class Planner:
         grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
-                drawing, _sampling(drawing, None), [prompt], 1, id, principal, grammar
+                drawing,
+                sampling_params(drawing, self._model.sampling, None),
+                [prompt],
+                1,
+                id,
+                principal,
+                grammar,
             ),
             per_prompt=1,
             kept=1,
@@ -191,8 +199,9 @@ class Planner:
 
     def _sized(self, ids: list[int], limit: int | None, param: str) -> Sized:
         """A conversation's prompt with as many tokens behind it as `param` says."""
-        room = self._model.context_length
-        prompt = _fit(ids, limit, room, default=room, params=("messages", param))
+        model = self._model
+        room, default = model.context_length, model.default_max_tokens
+        prompt = _fit(ids, limit, room, default=default, params=("messages", param))
         prompt.thinking = self._prompts.thinking(ids)
         return prompt
 
@@ -241,7 +250,7 @@ class Planner:
         return Plan(
             generations=self._generations(
                 request,
-                _completion_sampling(request),
+                _completion_sampling(request, self._model.sampling),
                 sized,
                 request.candidates,
                 id,
@@ -371,27 +380,13 @@ def _tool_use_id() -> str:
     return f"toolu_{secrets.token_hex(12)}"
 
 
-def _completion_sampling(request: CompletionRequest) -> SamplingParams:
+def _completion_sampling(request: CompletionRequest, defaults: SamplingDefaults) -> SamplingParams:
     """Candidates are ranked by logprobs, so they need them where the caller does not."""
     logprobs = request.logprobs
     if logprobs is None and request.candidates > request.n:
         logprobs = 0
     scored = request.echo and request.logprobs is not None
-    return replace(_sampling(request, logprobs), prompt_logprobs=scored)
-
-
-def _sampling(request: GenerationParameters, logprobs: int | None) -> SamplingParams:
-    return SamplingParams(
-        temperature=request.temperature,
-        top_p=request.top_p,
-        top_k=max(request.top_k, 0),
-        min_p=request.min_p,
-        presence_penalty=request.presence_penalty,
-        frequency_penalty=request.frequency_penalty,
-        repetition_penalty=request.repetition_penalty,
-        logit_bias=request.logit_bias,
-        logprobs=logprobs,
-    )
+    return replace(sampling_params(request, defaults, logprobs), prompt_logprobs=scored)
 
 
 def _stopping(request: GenerationParameters, max_tokens: int) -> StopConditions:

@@ -19,6 +19,7 @@ from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.grammar import Grammar
 from headrace.ledger.charge import Ending, OpenCharge
+from headrace.models.sampling import SamplingDefaults
 from headrace.observe.meter import Meter
 from headrace.quotas.demand import Consumed, Demand
 from headrace.quotas.limit import Standing
@@ -155,7 +156,9 @@ class ServedModel:
     context_length: tokens of prompt and completion together; vocab_size: ids end there.
     long_from: a prompt of so many tokens is long: it waits, is priced and is limited apart; None
     if none is. tier: whose requests it may get. current: whether the bare name means this
-    version. tools, reasoning: whether its own chat template knows them."""
+    version. tools, reasoning: whether its own chat template knows them. sampling: how tokens are
+    drawn where a request does not say. default_max_tokens: tokens of an answer in a chat whose
+    request names no limit."""
 
     name: str
     version: str
@@ -168,6 +171,8 @@ class ServedModel:
     current: bool = True
     tools: bool = False
     reasoning: bool = False
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    default_max_tokens: int = 4096
 
     def is_long(self, prompt_tokens: int) -> bool:
         return self.long_from is not None and prompt_tokens >= self.long_from

@@ -90,6 +90,8 @@ class OpenedModel:
             current=spec.current,
             tools="tools" in template.variables,
             reasoning=any(closing in source for _, closing in MARKERS),
+            sampling=spec.sampling.over(self.model.sampling),
+            default_max_tokens=spec.default_max_tokens,
         )
         return Sized(served, sizes.memory)
 

@@ -11,6 +11,8 @@ from headrace.dispatch.policy import Policies, adjusted, usual_policies
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.cores import usable_cores
 from headrace.model_settings import EngineSettings, ModelSettings
+from headrace.models.entry import ModelEntry
+from headrace.models.sampling import SamplingDefaults
 from headrace.models.version import ModelVersion
 from headrace.routing.tier import Tier
 from headrace.settings import Settings, SettingsError
@@ -22,7 +24,9 @@ class ModelSpec:
     model's bare name means this version; load: when it is loaded; idle_unload: seconds;
     max_queue: most requests that wait for it to be loaded; policies: by which they wait then;
     tool_format: None for its template's; long_from:
-    tokens of a long prompt, None for a quarter of the context."""
+    tokens of a long prompt, None for a quarter of the context; sampling: how tokens are drawn
+    where a request does not say, before what the model's files state; default_max_tokens: of an
+    answer whose request names no limit."""
 
     version: ModelVersion
     config: WorkerConfig
@@ -34,6 +38,8 @@ class ModelSpec:
     policies: Policies = field(default_factory=lambda: usual_policies(1024))
     tool_format: str | None = None
     long_from: int | None = None
+    sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
+    default_max_tokens: int = 4096
 
     @property
     def label(self) -> str:
@@ -45,15 +51,15 @@ def spec_of(
     model: ModelSettings,
     version: ModelVersion,
     draft: ModelVersion | None,
-    tier: Tier | None,
+    entry: ModelEntry,
     *,
     current: bool = True,
 ) -> ModelSpec:
-    """tier: the catalogue's. A version that is not current is loaded when it is asked for."""
+    """entry: the catalogue's. A version that is not current is loaded when it is asked for."""
     return ModelSpec(
         version=version,
         config=worker_config(settings, model, version, draft),
-        tier=model.tier or tier,
+        tier=model.tier or entry.tier,
         current=current,
         load=model.load if current else "demand",
         idle_unload=model.idle_unload,
@@ -61,6 +67,8 @@ def spec_of(
         policies=policies_of(settings),
         tool_format=model.tool_format,
         long_from=model.long_from,
+        sampling=SamplingDefaults(**model.sampling.model_dump()).over(entry.sampling),
+        default_max_tokens=model.default_max_tokens,
     )
 
 

@@ -20,6 +20,15 @@ class SamplingDefaults(msgspec.Struct, frozen=True, kw_only=True):
     min_p: float | None = None
     repetition_penalty: float | None = None
 
+    def over(self, others: SamplingDefaults) -> SamplingDefaults:
+        """These, and what others state where these state nothing."""
+        named = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(self, name)) is not None
+        }
+        return msgspec.structs.replace(others, **named)
+
 
 Stated = tuple[SamplingDefaults, tuple[str, ...]]
 """The defaults, and `key=value` of what would change answers and is ignored."""

@@ -46,10 +46,10 @@ def refusal(**fields: Any) -> BodyError:
     return caught.value
 
 
-def test_defaults_are_anthropics() -> None:
+def test_what_a_request_does_not_say_is_left_to_the_model() -> None:
     request = messages()
     drawing = request.parameters
-    assert (drawing.temperature, drawing.top_p, drawing.top_k) == (1.0, 1.0, 0)
+    assert (drawing.temperature, drawing.top_p, drawing.top_k) == (None, None, None)
     assert (drawing.stops, request.stream, request.service_tier) == ((), False, "auto")
     assert (request.calls, request.thinking) == (None, None)
 

@@ -38,7 +38,8 @@ def refusal(parse: Any, **fields: Any) -> BodyError:
 
 def test_defaults_are_openais() -> None:
     request = chat()
-    assert (request.temperature, request.top_p, request.n, request.stream) == (1.0, 1.0, 1, False)
+    assert (request.n, request.stream) == (1, False)
+    assert (request.temperature, request.top_p) == (None, None), "left to the model"
     assert request.token_limit is None
     assert request.alternatives is None
     assert request.stops == ()

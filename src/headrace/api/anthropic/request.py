@@ -79,9 +79,9 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
     max_tokens: Count
     stop_sequences: Annotated[list[Stop], Meta(max_length=MAX_STOPS)] = []
     stream: bool = False
-    temperature: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    top_p: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
+    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     metadata: Metadata | None = None
     service_tier: Literal["auto", "standard_only"] = "auto"
 

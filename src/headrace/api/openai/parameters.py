@@ -56,14 +56,15 @@ class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Parameters of both endpoints, within their ranges.
 
+    temperature, top_p, top_k, min_p and repetition_penalty: None for the model's own default.
     user, safety_identifier, prompt_cache_key and metadata identify and never change an
     output; they are accepted and not kept.
     """
 
     model: str
     max_tokens: Count | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] = 1.0
-    top_p: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     n: Count = 1
     stop: Stop | Annotated[list[Stop], Meta(max_length=MAX_STOPS)] = []
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
@@ -72,9 +73,9 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     presence_penalty: Penalty = 0.0
     frequency_penalty: Penalty = 0.0
     logit_bias: Annotated[dict[TokenId, Bias], Meta(max_length=MAX_BIASES)] = {}
-    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = 0
-    min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
+    top_k: Annotated[int, Meta(ge=-1, le=2**31 - 1)] | None = None
+    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] | None = None
     stop_token_ids: Annotated[list[TokenId], Meta(max_length=128)] = []
     min_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] = 0
     ignore_eos: bool = False

@@ -168,10 +168,48 @@ class Settings(EngineSettings, BaseSettings):
     max_choices: Annotated[
         int, Field(ge=1, le=4096, description="Prompts times choices in one request.")
     ] = 128
+    max_connections: Annotated[
+        int,
+        Field(
+            ge=16,
+            le=1 << 20,
+            description="Client connections open at once, if the limit of open files allows it.",
+        ),
+    ] = 4096
+    head_timeout: Annotated[
+        float, Field(gt=0, le=1e6, description="Seconds that the head of a request may take.")
+    ] = 10.0
+    body_timeout: Annotated[
+        float,
+        Field(gt=0, le=1e6, description="Seconds that may pass without a byte of a body."),
+    ] = 20.0
+    body_min_rate: Annotated[
+        ByteSize,
+        Field(
+            ge=1,
+            le=GIB,
+            description="Bytes a second that a body must reach, behind body_timeout seconds.",
+        ),
+    ] = ByteSize(4 * KIB)
+    write_timeout: Annotated[
+        float,
+        Field(gt=0, le=1e6, description="Seconds in which a client must read what it is sent."),
+    ] = 60.0
+    keep_alive_timeout: Annotated[
+        float,
+        Field(gt=0, le=1e6, description="Seconds that a connection stays open without a request."),
+    ] = 120.0
+    shutdown_grace: Annotated[
+        float,
+        Field(ge=0, le=1e6, description="Seconds that requests have to finish when it stops."),
+    ] = 30.0
     metrics: Annotated[
-        Literal["open", "admin"],
-        Field(description="Who may read /metrics: everyone, or keys with the scope admin."),
-    ] = "open"
+        Literal["auto", "open", "admin"],
+        Field(
+            description="Who may read /metrics: everyone (open), keys with the scope admin (admin),"
+            " or everyone only while the service listens on loopback (auto).",
+        ),
+    ] = "auto"
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"], Field(description="Least level logged.")
     ] = "info"

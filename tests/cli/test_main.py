@@ -31,7 +31,7 @@ def test_an_unknown_command_is_a_usage_error(headrace: Headrace) -> None:
 
 def test_help_imports_no_room(environment: dict[str, str]) -> None:
     """What is heavy loads when a command runs, so that `--help` and errors come at once."""
-    heavy = "numpy tokenizers sqlalchemy alembic uvicorn starlette httpx jinja2 huggingface_hub"
+    heavy = "numpy tokenizers sqlalchemy alembic starlette httpx jinja2 huggingface_hub"
     script = (
         f"import sys, headrace.cli.main\nprint(sorted(set('{heavy}'.split()) & sys.modules.keys()))"
     )

@@ -336,7 +336,7 @@ async def test_rq_07_a_huge_header_is_cut_off() -> None:
     async with World() as world:
         server = Server(world.app, on_stop=world.dispatcher.drain)
         listener = bind("127.0.0.1", 0)
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        serving = asyncio.create_task(server.serve(listener))
         await until(lambda: server.started)
         port = listener.getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)

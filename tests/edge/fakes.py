@@ -542,12 +542,13 @@ class World:
         listener = bind("127.0.0.1", 0)
         port = listener.getsockname()[1]
         server = Server(self.app, on_stop=lambda: None)
-        task = asyncio.create_task(server.serve(sockets=[listener]))
+        task = asyncio.create_task(server.serve(listener))
         await until(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{port}"
         finally:
-            server.should_exit = server.force_exit = True
+            server.stop()
+            server.stop()
             await task
 
 

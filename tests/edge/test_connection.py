@@ -1,32 +1,60 @@
-"""Clients that leave, early, late or never."""
+"""Clients that leave, early, late or never, and a service that ends."""
 
 from __future__ import annotations
 
 from headrace.edge.connection import Connection, connect, connection_of
 
 
-def test_one_that_leaves_is_told_of_once() -> None:
-    connection, told = Connection(), list[bool]()
-    connection.watch(lambda: told.append(connection.gone))
-    assert not told
-    connection.lose()
-    assert told == [True]
+class Work:
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def cancel(self) -> None:
+        self.told.append("cancel")
+
+    def stop(self) -> None:
+        self.told.append("stop")
 
 
-def test_one_that_has_left_is_told_of_at_once() -> None:
-    connection, told = Connection(), list[bool]()
+def test_work_is_cancelled_once_when_the_client_leaves() -> None:
+    connection, work = Connection(), Work()
+    connection.watch(work)
+    assert not work.told
     connection.lose()
-    connection.watch(lambda: told.append(True))
-    assert told
+    assert work.told == ["cancel"]
+    assert connection.gone
+
+
+def test_work_for_a_client_that_has_left_is_cancelled_at_once() -> None:
+    connection, work = Connection(), Work()
+    connection.lose()
+    connection.watch(work)
+    assert work.told == ["cancel"]
+
+
+def test_work_is_stopped_when_the_service_ends() -> None:
+    connection, work = Connection(), Work()
+    connection.watch(work)
+    connection.stop()
+    assert work.told == ["stop"]
+    assert not connection.gone
+
+
+def test_work_that_begins_when_the_service_ends_is_stopped_at_once() -> None:
+    connection, work = Connection(), Work()
+    connection.stop()
+    connection.watch(work)
+    assert work.told == ["stop"]
 
 
 def test_nothing_is_told_after_the_end() -> None:
-    connection, told = Connection(), list[bool]()
-    connection.watch(lambda: told.append(True))
+    connection, work = Connection(), Work()
+    connection.watch(work)
     connection.unwatch()
     connection.lose()
+    connection.stop()
     assert connection.gone
-    assert not told
+    assert not work.told
 
 
 def test_a_request_finds_its_own() -> None:

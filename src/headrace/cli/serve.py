@@ -160,8 +160,9 @@ async def _serve_edge(
     from headrace.dispatch.errors import Unavailable
     from headrace.edge.admin.office import Office
     from headrace.edge.app import create_app
+    from headrace.edge.front import POLLED
     from headrace.edge.router import ModelRouter
-    from headrace.edge.server import Server
+    from headrace.edge.server import Server, connection_limits
     from headrace.edge.services import Services
     from headrace.hosting.pins import Pins
     from headrace.ledger.ledger import Ledger
@@ -184,6 +185,7 @@ async def _serve_edge(
     store = await cleanup.enter_async_context(counters(settings.valkey_url, tally))
     # Again, so that whatever still runs ends, and is written down, before the books close.
     cleanup.push_async_callback(models.stop, grace=1.0)
+    open_metrics = metrics_are_open(settings, listener)
     prices = PriceList(books.database)
     changes.subscribe(prices.hear)
     services = Services(
@@ -196,11 +198,17 @@ async def _serve_edge(
         books=ledger,
         max_body_bytes=int(settings.max_body_bytes),
         max_choices=settings.max_choices,
-        open_metrics=settings.metrics == "open",
+        open_metrics=open_metrics,
     )
     office = Office(books.database, changes, books.pepper)
-    server = Server(create_app(services, aside, office), on_stop=models.drain)
-    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    server = Server(
+        create_app(services, aside, office),
+        on_stop=models.drain,
+        limits=connection_limits(settings),
+        grace=settings.shutdown_grace,
+        always=POLLED,
+    )
+    serving = asyncio.create_task(server.serve(listener))
     cleanup.push_async_callback(_stop_server, server, serving)
     starting = asyncio.create_task(models.started())
     await asyncio.wait({serving, starting}, return_when=asyncio.FIRST_COMPLETED)
@@ -211,6 +219,18 @@ async def _serve_edge(
             announce(models.status(), listener, new_key)
     await serving
     await asyncio.gather(starting, return_exceptions=True)
+
+
+def metrics_are_open(settings: Settings, listener: socket.socket) -> bool:
+    """Whether /metrics, which names tenants, needs no key. The log says so."""
+    import structlog
+
+    from headrace.edge.server import is_local
+
+    is_open = settings.metrics == "open" or (settings.metrics == "auto" and is_local(listener))
+    note = structlog.get_logger("headrace").info
+    note("metrics_access", access="open" if is_open else "admin", setting=settings.metrics)
+    return is_open
 
 
 @contextlib.asynccontextmanager
@@ -285,5 +305,5 @@ def _cancel_on_signal() -> None:
 
 
 async def _stop_server(server: Server, serving: asyncio.Task[None]) -> None:
-    server.should_exit = True
+    server.stop()
     await asyncio.gather(serving, return_exceptions=True)

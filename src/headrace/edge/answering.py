@@ -6,7 +6,12 @@ import structlog
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.edge.exchange import exchange_of
-from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, error_response
+from headrace.edge.responses import (
+    EXPECTED_FAULTS,
+    as_api_error,
+    error_response,
+    note_fault,
+)
 
 log = structlog.get_logger("headrace.edge")
 
@@ -24,7 +29,8 @@ class Answering:
             exchange = exchange_of(scope)
             if not isinstance(fault, EXPECTED_FAULTS):
                 log.exception("request_failed", request_id=exchange.id, path=scope["path"])
+            error = as_api_error(fault, exchange.id)
+            note_fault(exchange, fault, error)
             if exchange.status is not None:
                 raise  # the head is sent: all that is left is to cut the connection
-            error = as_api_error(fault, exchange.id)
             await error_response(error, exchange)(scope, receive, send)

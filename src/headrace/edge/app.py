@@ -80,4 +80,5 @@ def create_app(services: Services, aside: Aside, office: Office | None = None) -
         "/v1/messages/count_tokens": counting,
     }
     direct = {path: Answering(post) for path, post in posts.items()}
-    return Front(app, services.meter, direct, {route.endpoint: route.path for route in routes})
+    endpoints = {route.endpoint: route.path for route in routes}
+    return Front(app, services.meter, direct, endpoints, lambda: services.models.draining)

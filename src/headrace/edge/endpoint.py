@@ -81,6 +81,7 @@ class Endpoint(ABC, Generic[R]):
         if len(body) > INLINE_CHARACTERS:  # to parse it costs more than to ask first
             await services.quotas.check(principal)
         request = await self._aside.run(len(body), lambda: self._reading.parse(body))
+        exchange_of(scope).facts["requested_model"] = request.model[:200]
         needs = self._reading.needs(request)
         route = await services.router.route(request.model, principal, needs, deadline)
         exchange_of(scope).headers[b"x-headrace-route"] = route.why.encode()

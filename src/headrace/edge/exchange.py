@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from starlette.types import Scope
 
+from headrace.api.openai.errors import ApiError
 from headrace.edge.headers import Headers, header
 from headrace.edge.wire import OPENAI, Wire, wire_of
 
@@ -29,6 +30,14 @@ class Exchange:
     status: int | None = None
     facts: dict[str, object] = field(default_factory=dict)
     headers: Headers = field(default_factory=dict)
+
+    def note(self, error: ApiError, **facts: object) -> None:
+        """Have the log line tell of the error that it was answered with."""
+        detail = error.detail
+        self.facts["error"] = detail.code or detail.type
+        if detail.param is not None:
+            self.facts["param"] = detail.param
+        self.facts.update(facts)
 
 
 def new_request_id() -> str:

@@ -21,7 +21,7 @@ from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.rate_limits import rate_limit_headers
-from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, send_json
+from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, note_fault, send_json
 from headrace.edge.service_class import served_class
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
@@ -95,7 +95,7 @@ class GenerationEndpoint(Endpoint[R]):
     async def _answer(
         self, plan: Plan, job: Job, charge: Charge, connection: Connection, send: Send
     ) -> None:
-        connection.watch(job.cancel)
+        connection.watch(job)
         try:
             if plan.stream:
                 beat = charge.exchange.wire.beat
@@ -119,7 +119,9 @@ class GenerationEndpoint(Endpoint[R]):
             if not isinstance(fault, EXPECTED_FAULTS):
                 log.exception("stream_failed", request_id=charge.exchange.id)
             exchange = charge.exchange
-            last = exchange.wire.fault(as_api_error(fault, exchange.id), exchange.id)
+            error = as_api_error(fault, exchange.id)
+            note_fault(exchange, fault, error)
+            last = exchange.wire.fault(error, exchange.id)
         finally:
             stream.close()
         if stream.started:

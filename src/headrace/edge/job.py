@@ -22,6 +22,10 @@ class EngineRefusal(Exception):
     """The engine ended a generation because of what was asked; the message is its sentence."""
 
 
+class ServiceEnds(Exception):
+    """The service ends before the generation has."""
+
+
 class Sink(Protocol):
     """Where a job's outputs go."""
 
@@ -105,6 +109,11 @@ class Job:
                 choice.waiting = None  # once: `_place` takes back no more than one
             elif choice.running is not None and choice.finish is None:
                 choice.running.cancel()
+
+    def stop(self) -> None:
+        """End with ServiceEnds, unless it has failed already."""
+        self.fault = self.fault or ServiceEnds()
+        self.cancel()
 
     async def _follow(self, index: int, sink: Sink) -> None:
         choice = self.choices[index]

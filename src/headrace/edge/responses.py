@@ -18,11 +18,12 @@ from headrace.api.openai.errors import (
     not_found,
     overloaded,
     rate_limited,
+    shutting_down,
     unavailable,
 )
 from headrace.dispatch.errors import Overloaded, Refused
 from headrace.edge.exchange import Exchange, exchange_of
-from headrace.edge.job import EngineFault, EngineRefusal
+from headrace.edge.job import EngineFault, EngineRefusal, ServiceEnds
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.errors import LimitReached
 from headrace.store.errors import DatabaseUnavailable
@@ -35,6 +36,7 @@ EXPECTED_FAULTS = (
     WorkerUnavailable,
     EngineFault,
     EngineRefusal,
+    ServiceEnds,
     DatabaseUnavailable,
 )
 """Faults that have an answer of their own; any other is a fault of ours."""
@@ -58,6 +60,18 @@ def error_response(error: ApiError, exchange: Exchange) -> Response:
     return Response(body, error.status, error.headers, media_type="application/json")
 
 
+def note_fault(exchange: Exchange, fault: Exception, error: ApiError) -> None:
+    """Have the log line tell what the caller was told, and which limit or queue it was."""
+    match fault:
+        case LimitReached():
+            limit = fault.limit
+            exchange.note(error, limit=limit.name, limit_of=limit.subject)
+        case Refused():
+            exchange.note(error, reason=fault.reason)
+        case _:
+            exchange.note(error)
+
+
 def as_api_error(fault: Exception, request_id: str) -> ApiError:
     """What a caller is told of a fault; no more than the request's id if it is not expected."""
     match fault:
@@ -75,6 +89,8 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return unavailable("no_worker", str(fault), 1.0)
         case DatabaseUnavailable():
             return unavailable("database", "the books or keys cannot be reached", 1.0)
+        case ServiceEnds():
+            return shutting_down()
         case EngineRefusal():
             return invalid_request(f"The request can't be followed: {fault}.")
         case EngineFault():

@@ -1,29 +1,39 @@
-"""The HTTP server under the application: uvicorn, told to stop the way we stop."""
+"""The HTTP server under the application: it listens, and knows when and how to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
+import ipaddress
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from typing import cast
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from typing import TYPE_CHECKING
 
-import uvicorn
-from starlette.types import ASGIApp, Scope
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+import structlog
+from starlette.types import ASGIApp
 
-from headrace.api.openai.errors import head_too_large
-from headrace.edge.connection import Connection, connect
-from headrace.edge.exchange import new_request_id
-from headrace.edge.wire import wire_of
+from headrace.edge.open_connections import SPARE, ConnectionLimits, OpenConnections
+from headrace.edge.protocol import HttpConnection, HttpService
+
+if TYPE_CHECKING:
+    from headrace.settings import Settings
+
+log = structlog.get_logger("headrace.edge")
 
 BACKLOG = 2048
-GRACE_SECONDS = 30
-MAX_HEAD_BYTES = 64 << 10
+LAST_SECONDS = 5.0
+"""For the last events of streams and the last answers, once the grace is over."""
+
+OTHER_FILES = 128
+"""Open files of the process that are no clients' connections, at most: databases, engines, logs."""
+
 YOUNG_OBJECTS = 20_000
-"""Objects made between two looks of the garbage collector."""
+"""Objects made between two runs of the garbage collector."""
+
+_CLIENT_IS_DEAD = ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4))
+"""After so long without a sign the kernel asks, and takes the client for lost without an answer."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -37,6 +47,9 @@ def bind(host: str, port: int) -> socket.socket:
     listener = socket.socket(family, kind)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _CLIENT_IS_DEAD:
+            listener.setsockopt(socket.IPPROTO_TCP, option, value)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -45,106 +58,111 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-class HttpProtocol(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1, which by itself would buffer a head without end: one that is not
-    complete after MAX_HEAD_BYTES is refused. Requests learn at once when their client leaves."""
+def raise_file_limit() -> int:
+    """Let the process have as many open files as it may; how many that is."""
+    import resource
 
-    _unfinished_head = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.transport = HeadHolder(transport)
-        self._connection = Connection()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._connection.lose()
-
-    def on_message_begin(self) -> None:
-        self._unfinished_head = 1
-        super().on_message_begin()
-        connect(cast(Scope, self.scope), self._connection)
-
-    def on_headers_complete(self) -> None:
-        self._unfinished_head = 0
-        super().on_headers_complete()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self._unfinished_head:
-            self._unfinished_head += len(data)
-            if self._unfinished_head > MAX_HEAD_BYTES:
-                self._refuse_head()
-
-    def _refuse_head(self) -> None:
-        error, id = head_too_large(MAX_HEAD_BYTES), new_request_id()
-        wire = wire_of(self.url.decode("latin-1"))
-        body = wire.error(error, id)
-        more = b"".join(b"%b: %b\r\n" % header for header in wire.headers(id).items())
-        self.transport.write(
-            b"HTTP/1.1 %d Request Header Fields Too Large\r\ncontent-type: application/json\r\n"
-            b"content-length: %d\r\n%bconnection: close\r\n\r\n%b"
-            % (error.status, len(body), more, body)
-        )
-        self.transport.close()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != soft:
+        with contextlib.suppress(OSError, ValueError):  # macOS has a lower one of its own
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1 << 30 if limit == resource.RLIM_INFINITY else limit
 
 
-class HeadHolder(asyncio.Transport):
-    """Writes the head of a response together with what follows it in the same turn of the loop:
-    a small answer is one system call, which is most of what sending it costs, and one packet."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
-        self._transport = transport
-        self._head = b""
-
-    def write(self, data: bytes) -> None:  # type: ignore[override]
-        if self._head:
-            self._transport.write(self._head + data)
-            self._head = b""
-        elif data.startswith(b"HTTP/1.1 "):
-            self._head = data
-            asyncio.get_running_loop().call_soon(self._release)
-        else:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        self._release()
-        self._transport.close()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def _release(self) -> None:
-        if self._head:
-            self._transport.write(self._head)
-            self._head = b""
+def is_local(listener: socket.socket) -> bool:
+    """Whether only processes of this machine can reach it."""
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return True
+    address = ipaddress.ip_address(listener.getsockname()[0].partition("%")[0])
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
 
 
-class Server(uvicorn.Server):
-    """Serves until SIGINT or SIGTERM. Then `on_stop` is called, open requests may finish for
-    GRACE_SECONDS, and `serve` returns; a second signal ends them at once."""
+def connection_limits(settings: Settings) -> ConnectionLimits:
+    """The limits that are set, with as many connections as the process may have open files for."""
+    files = raise_file_limit()
+    most = max(files - OTHER_FILES - SPARE, 16)
+    if most < settings.max_connections:
+        log.warning("max_connections_lowered", files=files, connections=most)
+    return ConnectionLimits(
+        connections=min(settings.max_connections, most),
+        head=settings.head_timeout,
+        body=settings.body_timeout,
+        body_rate=settings.body_min_rate,
+        write=settings.write_timeout,
+        idle=settings.keep_alive_timeout,
+    )
 
-    def __init__(self, app: ASGIApp, on_stop: Callable[[], None]) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                loop="none",
-                http=HttpProtocol,
-                ws="none",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_graceful_shutdown=GRACE_SECONDS,
-            )
-        )
+
+class Server:
+    """Serves `app` until `stop` is called or SIGINT or SIGTERM comes.
+
+    Then `on_stop` is called, which has the application refuse what is new; the listener stays
+    open and requests that are under way may finish for `grace` seconds. After that, or when `stop`
+    is called again, they are told to end with an error. always: paths that are answered however
+    many connections there are.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        on_stop: Callable[[], None],
+        *,
+        limits: ConnectionLimits | None = None,
+        grace: float = 30.0,
+        always: Collection[str] = (),
+    ) -> None:
+        self.started = False
+        self._app = app
         self._on_stop = on_stop
+        self._limits = limits or ConnectionLimits()
+        self._grace = grace
+        self._always = always
+        self._stopping = asyncio.Event()
+        self._hurried = asyncio.Event()
+
+    def stop(self) -> None:
+        """Stop with grace; called again, without."""
+        if self._stopping.is_set():
+            self._hurried.set()
+            return
+        self._stopping.set()
+        self._on_stop()
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Until stopped. Closes the listener."""
+        loop = asyncio.get_running_loop()
+        service = HttpService(self._app, OpenConnections(self._limits), self._always)
+        server = await loop.create_server(lambda: HttpConnection(service), sock=listener)
+        try:
+            async with _every_second(service.tick):
+                with self._signals():
+                    _settle_memory()
+                    self.started = True
+                    await self._stopping.wait()
+                    service.draining = True
+                    await self._drain(service)
+                server.close()
+                await _finish(service)
+        finally:
+            server.close()
+
+    async def _drain(self, service: HttpService) -> None:
+        """Let requests finish, for as long as they may."""
+        tasks = service.tasks
+        log.info("draining", requests=len(tasks), seconds=self._grace)
+        hurried = asyncio.ensure_future(self._hurried.wait())
+        end = service.loop.time() + self._grace
+        try:
+            while tasks and not self._hurried.is_set() and (left := end - service.loop.time()) > 0:
+                done = asyncio.wait({*tasks, hurried}, timeout=left, return_when="FIRST_COMPLETED")
+                await done
+        finally:
+            hurried.cancel()
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Instead of uvicorn's, which raises the signal again and so ends with its status."""
+    def _signals(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
         signals = (signal.SIGINT, signal.SIGTERM)
         for number in signals:
@@ -155,15 +173,45 @@ class Server(uvicorn.Server):
             for number in signals:
                 loop.remove_signal_handler(number)
 
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """What is there by now stays, so the collector need not look at it again; and of what
-        requests leave, little is in cycles. Else it would take a fifth of a busy service's time."""
-        await super().startup(sockets)
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(YOUNG_OBJECTS, 20, 50)
 
-    def stop(self) -> None:
-        self.force_exit = self.should_exit
-        self.should_exit = True
-        self._on_stop()
+async def _finish(service: HttpService) -> None:
+    """Have what is under way end with an error, and close all connections."""
+    tasks, connections, time = service.tasks, service.connections, service.loop.time
+    if tasks:
+        log.warning("requests_stopped", requests=len(tasks))
+    for exchange in list(tasks.values()):
+        exchange.stop()
+    end = time() + LAST_SECONDS
+    if tasks:
+        await asyncio.wait(list(tasks), timeout=LAST_SECONDS / 2)
+    for task in list(tasks):
+        task.cancel()
+    if tasks:
+        await asyncio.wait(list(tasks), timeout=LAST_SECONDS / 4)
+    connections.close_idle()
+    while len(connections) and time() < end:  # noqa: ASYNC110
+        await asyncio.sleep(0.005)
+    connections.cut_all()
+
+
+@contextlib.asynccontextmanager
+async def _every_second(work: Callable[[], None]) -> AsyncIterator[None]:
+    async def repeat() -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            work()
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _settle_memory() -> None:
+    """What is there by now stays, so the collector need not look at it again; and of what
+    requests leave, little is in cycles. Else it would take a fifth of a busy service's time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 50)

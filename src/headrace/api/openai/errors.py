@@ -88,9 +88,39 @@ def body_too_large(limit: int) -> ApiError:
     return ApiError(413, message, code="request_too_large")
 
 
-def head_too_large(limit: int) -> ApiError:
-    message = f"The request line and headers are larger than the limit of {limit} bytes."
+def head_too_large(limit: str) -> ApiError:
+    """limit: a number and what it counts."""
+    message = f"The request line and headers are larger than the limit of {limit}."
     return ApiError(431, message, code="request_too_large")
+
+
+def malformed_request(reason: str) -> ApiError:
+    """What is no HTTP."""
+    message = f"The request is not well-formed HTTP/1.1: {reason}."
+    return ApiError(400, message, code="malformed_request")
+
+
+def version_not_supported(version: str) -> ApiError:
+    message = f"HTTP/{version} is not supported. Use HTTP/1.1."
+    return ApiError(505, message, code="http_version_not_supported")
+
+
+def transfer_coding_not_supported() -> ApiError:
+    message = "The only transfer coding that is supported is 'chunked'."
+    return ApiError(501, message, code="transfer_coding_not_supported")
+
+
+def too_many_connections() -> ApiError:
+    return unavailable("too_many_connections", "too many connections are open", 1.0)
+
+
+def shutting_down() -> ApiError:
+    return unavailable("draining", "the service is shutting down", 1.0)
+
+
+def request_timeout(what: str) -> ApiError:
+    """what: the part of the request that took too long."""
+    return ApiError(408, f"{what} took too long to arrive.", code="request_timeout")
 
 
 def context_length_exceeded(

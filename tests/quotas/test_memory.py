@@ -75,6 +75,21 @@ async def test_what_is_at_zero_takes_no_memory() -> None:
     assert len(store) == 0
 
 
+async def test_no_call_looks_at_more_than_a_few_counters() -> None:
+    """Of 20,000 accounts, most of them forgotten meanwhile."""
+    clock, tokens = Clock(), limit("rate", 10)
+    store = MemoryStore(clock)
+    for number in range(20_000):
+        await store.reserve(f"account-{number}", str(number), [Draw(tokens, 5)])
+    clock.moment += 60_000
+    held = len(store._counters)
+    await store.look("account-0", [tokens])
+    assert held - 2 <= len(store._counters) <= held + 1
+    for _ in range(held):
+        await store.look("account-0", [tokens])
+    assert len(store._counters) == 1
+
+
 async def test_a_budget_nobody_drew_from_for_an_hour_is_asked_for_again() -> None:
     clock, budget = Clock(), limit("budget", 10)
     store = MemoryStore(clock)

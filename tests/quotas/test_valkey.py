@@ -114,13 +114,13 @@ async def test_what_was_given_up_is_not_reserved_later(edges: Edges, account: st
 
 
 async def test_edges_are_counted_while_they_are_there(edges: Edges, dying: ValkeyStore) -> None:
-    assert await edges[0].be_there() == 1
-    assert await edges[1].be_there() == 2
+    assert await edges[0].be_there() == (1, False)
+    assert await edges[1].be_there() == (2, False)
     await edges[0].leave()
-    assert await edges[1].be_there() == 1
+    assert await edges[1].be_there() == (1, True)
     await dying.be_there()
     await asyncio.sleep(0.15)
-    assert await edges[1].be_there() == 1
+    assert await edges[1].be_there() == (1, True)
     await edges[1].leave()
 
 

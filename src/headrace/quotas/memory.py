@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -66,18 +67,19 @@ def monotonic_milliseconds() -> int:
 
 @dataclass(slots=True)
 class MemoryStore:
-    """`store.Store` on one event loop: no call ever waits, so each is atomic."""
+    """`store.Store` on one event loop: no call ever waits, so each is atomic. A call costs the same
+    however many counters there are."""
 
     now: Callable[[], int] = monotonic_milliseconds
-    _counters: dict[tuple[str, str], Counter] = field(default_factory=dict)  # account and name
+    _counters: OrderedDict[tuple[str, str], Counter] = field(default_factory=OrderedDict)
+    """By account and name, the ones first that were used longest ago."""
     _held: set[str] = field(default_factory=set)
-    _sweep_at: int = 1024
 
     async def reserve(
         self, account: str, id: str, draws: Sequence[Draw], *, forced: bool = False
     ) -> Outcome:
         now = self.now()
-        self._sweep(now)
+        self._sweep(now, 2 * len(draws))
         counters = [self._counter(account, draw.limit, now) for draw in draws]
         if id not in self._held:
             outcome = outcome_of(draws, [counter.level for counter in counters], "refused")
@@ -106,7 +108,7 @@ class MemoryStore:
 
     async def look(self, account: str, limits: Sequence[Limit]) -> Outcome:
         now = self.now()
-        self._sweep(now)
+        self._sweep(now, 2 * len(limits))
         levels = [self._counter(account, limit, now).level for limit in limits]
         return outcome_of([Draw(limit, 0) for limit in limits], levels, "granted")
 
@@ -129,17 +131,24 @@ class MemoryStore:
         if counter is None:
             nothing = None if limit.kind == "budget" else 0
             counter = self._counters[key] = Counter(limit.kind, limit.rate, nothing, now)
-        elif counter.at != now:
+            return counter
+        self._counters.move_to_end(key)
+        if counter.at != now:
             counter.come_to(now, limit.rate)
         return counter
 
-    def _sweep(self, now: int) -> None:
-        """Once in a while, so that it costs each call next to nothing."""
-        if len(self._counters) >= self._sweep_at:
-            self._drop(now)
-            self._sweep_at = max(1024, 2 * len(self._counters))
+    def _sweep(self, now: int, most: int) -> None:
+        """Forget what is as if it had never been, of the `most` counters that were used longest
+        ago. That is twice what a call may make, so there are never many more counters than were
+        used lately."""
+        for _ in range(min(most, len(self._counters))):
+            key, counter = next(iter(self._counters.items()))
+            if counter.is_nothing(now):
+                del self._counters[key]
+            else:
+                self._counters.move_to_end(key)
 
     def _drop(self, now: int) -> None:
-        """What is as if it had never been."""
+        """Forget all that is as if it had never been."""
         for key in [key for key, c in self._counters.items() if c.is_nothing(now)]:
             del self._counters[key]

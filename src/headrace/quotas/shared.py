@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from headrace.quotas.limit import Draw, Limit
 from headrace.quotas.memory import MemoryStore
 from headrace.quotas.store import Outcome, Settlement
 from headrace.quotas.tally import QuotaTally
+from headrace.quotas.underway import Live, Underway
 from headrace.quotas.valkey import Manner, ValkeyStore
 
 CALL_SECONDS = 0.05
@@ -28,6 +29,10 @@ FAILURES = 3
 """Calls in a row that fail before no request waits for the shared counters any more."""
 
 RENEW_SECONDS = 4.0
+RENEW_AFTER = 6.0
+"""Leases are renewed between this age and RENEW_SECONDS more; they last `valkey.LEASE`."""
+
+RENEWED_AT_ONCE = 16
 PROBE_SECONDS = 0.5
 PROBE_PATIENCE = 1.0
 
@@ -38,15 +43,6 @@ of budgets is in the books."""
 T = TypeVar("T")
 
 log = structlog.get_logger("headrace.quotas")
-
-
-@dataclass(slots=True)
-class Live:
-    """A reservation on its way. shared: whether the shared counters know of it."""
-
-    account: str
-    draws: Sequence[Draw]
-    shared: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +66,19 @@ class SharedStore:
     """
 
     def __init__(
-        self, shared: ValkeyStore, tally: QuotaTally, *, call_seconds: float = CALL_SECONDS
+        self,
+        shared: ValkeyStore,
+        tally: QuotaTally,
+        *,
+        call_seconds: float = CALL_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shared = shared
         self._tally = tally
         self._call_seconds = call_seconds
         self._own = MemoryStore()
         self._spent: dict[tuple[str, str], int] = {}  # of budgets, when this edge was left alone
-        self._live: dict[str, Live] = {}
+        self._underway = Underway(RENEW_AFTER, monotonic)
         self._backlog: deque[End] = deque(maxlen=BACKLOG)
         self._failures = 0
         self._troubled = asyncio.Event()
@@ -115,13 +116,13 @@ class SharedStore:
                     raise
             else:
                 if outcome.status == "granted":
-                    self._live[id] = Live(account, draws, shared=True)
+                    self._underway.add(id, Live(account, draws, shared=True))
                     await self._own.reserve(account, id, draws, forced=True)
                 return outcome
         return await self._decide_alone(account, id, draws)
 
     async def settle(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:
-        live = self._live.pop(id, None)
+        live = self._underway.pop(id)
         if live is None:
             return
         await self._settle_own(account, id, settlements)
@@ -158,7 +159,7 @@ class SharedStore:
         shares = [self._share(account, draw) for draw in draws]
         outcome = await self._own.reserve(account, id, shares)
         if outcome.status == "granted":
-            self._live[id] = Live(account, draws, shared=False)
+            self._underway.add(id, Live(account, draws, shared=False))
         return outcome
 
     async def _settle_own(self, account: str, id: str, settlements: Sequence[Settlement]) -> None:
@@ -246,7 +247,11 @@ class SharedStore:
                 log.exception("quotas_watch_failed")
 
     async def _heartbeat(self) -> None:
-        self._tally.edges = max(1, await _patiently(self._shared.be_there()))
+        """Where the counters do not know this edge any more, they may have lost everything."""
+        edges, known = await _patiently(self._shared.be_there())
+        self._tally.edges = max(1, edges)
+        if not known:
+            self._underway.hurry_all()
 
     async def _catch_up(self) -> None:
         """Tell the shared counters what they missed. Raises StoreUnavailable."""
@@ -258,8 +263,13 @@ class SharedStore:
                 again: Manner = "void" if end.manner == "void" else "again"
                 self._backlog.appendleft(replace(end, manner=again))
                 raise
-        for account in {live.account for live in self._live.values()}:
-            await self._keep(account)
+        if self._tally.alone:
+            self._underway.hurry_all()
+        while due := self._underway.due(RENEWED_AT_ONCE):
+            kept = await asyncio.gather(*map(self._keep, due), return_exceptions=True)
+            for failure in filter(None, kept):
+                self._underway.hurry_all()
+                raise failure
         self._troubled.clear()
         if self._tally.alone:
             self._tally.alone = False
@@ -269,17 +279,17 @@ class SharedStore:
     async def _keep(self, account: str) -> None:
         """Renew the lease of what is on its way, and tell of what is not known there: decided
         alone, or forgotten by a server that lost its memory."""
-        mine = [id for id, live in self._live.items() if live.account == account]
+        mine = self._underway.of(account)
+        self._underway.renewed(account)  # what comes meanwhile may be due at once
         known = await _patiently(self._shared.renew(account))
-        if known >= len(mine) and all(self._live[id].shared for id in mine if id in self._live):
+        if known >= len(mine) and all(live.shared for live in mine.values()):
             return
-        for id in mine:
-            live = self._live.get(id)
-            if live is None:
+        for id, live in mine.items():
+            if id not in self._underway:
                 continue  # it has ended meanwhile
             await _patiently(self._shared.reserve(account, id, live.draws, forced=True))
             live.shared = True
-            if id not in self._live:
+            if id not in self._underway:
                 # It ended meanwhile, which the counters may have heard before they heard of it.
                 nothing = [Settlement(draw.limit, draw.amount, 0) for draw in live.draws]
                 self._remember(End(account, id, nothing, "again", _now()))

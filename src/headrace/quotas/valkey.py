@@ -87,10 +87,11 @@ class ValkeyStore:
         known: int = await self._run("renew", account, self._edge, self._lease)
         return known
 
-    async def be_there(self) -> int:
-        """Be counted among the edges that are there; how many those are."""
-        count: int = await self._run("edges", "edges", self._edge, self._lease)
-        return count
+    async def be_there(self) -> tuple[int, bool]:
+        """Be counted among the edges that are there: how many those are, and whether this one was
+        known."""
+        count, known = await self._run("edges", "edges", self._edge, self._lease)
+        return count, known == 1
 
     async def leave(self) -> None:
         """Be counted no more."""

@@ -1,4 +1,6 @@
--- KEYS[1]: who is there. ARGV: edge, lease in milliseconds, 0 to leave. Returns how many there are.
+-- KEYS[1]: who is there. ARGV: edge, lease in milliseconds, 0 to leave. Returns how many there are,
+-- and 1 if this one was known before, else 0.
+local known = redis.call('ZSCORE', account, ARGV[1]) and 1 or 0
 if ARGV[2] == '0' then
   redis.call('ZREM', account, ARGV[1])
 else
@@ -6,4 +8,4 @@ else
 end
 redis.call('ZREMRANGEBYSCORE', account, '-inf', now)
 redis.call('PEXPIRE', account, HOUR)
-return redis.call('ZCARD', account)
+return {redis.call('ZCARD', account), known}

@@ -43,7 +43,9 @@ class Codec:
     eos_id: the end the file declares; eos_ids: every id that ends a turn. infill: None for a model
     that does not fill in the middle. leading_space:
     encoding puts a space before text, so decoding a whole text takes one away. contents: what
-    the fingerprint is taken over, canonical.
+    the fingerprint is taken over, canonical. known_rules: normaliser and pre-tokenizer are of the
+    kinds that `cuts.py` and `fewest.py` are right for. composes: the normaliser joins characters,
+    as NFC does.
     """
 
     start: tokenizers.Tokenizer
@@ -58,3 +60,5 @@ class Codec:
     leading_space: bool
     contents: tuple[object, ...]
     infill: Infill | None = None
+    known_rules: bool = False
+    composes: bool = True

@@ -27,10 +27,11 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         spec = pre_tokenizer(vocabulary.pre)
         encoder, to_bytes = _byte_level_encoder(vocabulary, controls, spec), pieces.byte_level
         adds_bos, leading_space = spec.adds_bos, False
+        composes = spec.normalizer is not None
     else:
         leading_space = vocabulary.space_prefix is not False
         encoder = _sentencepiece_encoder(vocabulary, controls, leading_space)
-        to_bytes, adds_bos = pieces.sentencepiece, True
+        to_bytes, adds_bos, composes = pieces.sentencepiece, True, False
     return Codec(
         start=encoder,
         middle=encoder,
@@ -43,6 +44,8 @@ def gguf_codec(metadata: Mapping[str, object]) -> Codec:
         add_bos=adds_bos if vocabulary.add_bos is None else vocabulary.add_bos,
         leading_space=leading_space,
         contents=vocabulary.contents(),
+        known_rules=True,
+        composes=composes,
         infill=infill_of(controls, vocabulary.infill),
     )
 

@@ -74,6 +74,8 @@ def _codec(data: _Json, config: _Json, stated_ends: frozenset[int]) -> Codec:
         add_bos=bool(add_bos) and bos_id is not None,
         leading_space=decoder.strips_space,
         contents=(json.dumps(data, sort_keys=True), bos_id, add_bos),
+        known_rules=_known_rules(data),
+        composes='"NFC"' in json.dumps(data.get("normalizer")),
         infill=infill_of(controls, {}),
     )
 
@@ -155,6 +157,34 @@ def _piece_maker(
 def _control(token: _Json) -> Control:
     flags = {flag: bool(token.get(flag)) for flag in ("lstrip", "rstrip", "single_word")}
     return Control(token["id"], **flags)
+
+
+_SPACES_TO_MARKS = {"type": "Replace", "pattern": {"String": " "}, "content": pieces.SPACE}
+
+
+def _known_rules(data: _Json) -> bool:
+    """Whether text is only normalised and cut in ways of which `Codec.known_rules` speaks: no
+    character is dropped, and none is looked back at."""
+    added = [token for token in data.get("added_tokens", []) if not token["special"]]
+    if any(token.get(flag) for token in added for flag in ("lstrip", "rstrip", "single_word")):
+        return False
+    for step in _steps(data.get("normalizer"), "normalizers"):
+        if step["type"] not in ("NFC", "Prepend") and step != _SPACES_TO_MARKS:
+            return False
+    for step in _steps(data.get("pre_tokenizer"), "pretokenizers"):
+        if step["type"] not in ("ByteLevel", "Digits", "Metaspace", "Punctuation", "Split"):
+            return False
+        if step.get("behavior") == "Removed" or "(?<" in json.dumps(step.get("pattern")):
+            return False
+    return True
+
+
+def _steps(spec: _Json | None, parts: str) -> list[_Json]:
+    if spec is None:
+        return []
+    if spec["type"] == "Sequence":
+        return [step for part in spec[parts] for step in _steps(part, parts)]
+    return [spec]
 
 
 def _encoder(data: _Json, controls: Mapping[str, int]) -> tokenizers.Tokenizer:

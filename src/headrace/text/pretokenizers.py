@@ -124,7 +124,7 @@ def _deepseek_llm() -> PreTokenizer:
             _isolated(r"[\r\n]"),
             _isolated(rf"\s?[{_CASED}]+"),
             _isolated(r"\s?[!-/:-~！-／：-～‘-‟　-。]+"),
-            _isolated(r"\s+$"),
+            _isolated(r"(?<!\s)\s+$"),  # `\s+$` takes quadratic time in a run of white space
             _isolated(_CJK),
             Digits(individual_digits=True),
             _bytes_only(),

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Literal
 
 import msgspec
 
 from headrace.text.codec import Codec, TokenizerError
 from headrace.text.controls import ControlScanner
+from headrace.text.cuts import PART, Cuts, Whole
+from headrace.text.fewest import FewestTokens
 from headrace.text.gguf import gguf_codec
 from headrace.text.huggingface import huggingface_codec
+from headrace.text.pieces import SPACE
+from headrace.turns.threads import Steps, at_once
 
-__all__ = ["Known", "Tokenizer", "TokenizerError"]
+__all__ = ["Known", "TextTooLong", "Tokenizer", "TokenizerError"]
 
 Known = Mapping[str, list[int]]
 """Texts whose ids are known already."""
@@ -26,6 +32,14 @@ _MARK = "\u263a"  # no vocabulary has a piece with it and other text
 
 SHORT = 512
 """Characters up to which no other thread is let run meanwhile, which takes longer than they do."""
+
+
+class TextTooLong(ValueError):
+    """A text has more tokens than it may have. at_least: so many."""
+
+    def __init__(self, at_least: int) -> None:
+        super().__init__(f"the text has at least {at_least} tokens")
+        self.at_least = at_least
 
 
 class Tokenizer:
@@ -90,15 +104,61 @@ class Tokenizer:
         without: a character to take out, after control tokens were found and before the rest
         is encoded. known: what `encode_within` makes of texts, to be looked up where one of
         them is all that stands behind a control token. Raises UnicodeEncodeError (a ValueError)
-        if text holds lone surrogates.
+        if text holds lone surrogates, and Unbroken for a text of more than LONGEST_PART characters
+        that cannot be cut.
         """
-        ids: list[int] = []
+        return list(at_once(self.encoding(text, special=special, without=without, known=known)))
+
+    def encoding(
+        self,
+        text: str,
+        *,
+        special: bool = False,
+        without: str = "",
+        known: Known = NOTHING,
+        most: int | None = None,
+    ) -> Steps[array[int]]:
+        """The same ids, worked out in steps of some PART characters. most: raises TextTooLong for
+        more ids than that, as soon as it is sure."""
+        segments: list[tuple[str, int | None]] = []  # texts and the control tokens behind them
         end = 0
         for start, stop, control in self.controls.scan(text) if special else ():
-            ids += self._plain(text[end:start], without, known, first=not ids)
-            ids.append(control)
+            segments.append((text[end:start], control))
             end = stop
-        return ids + self._plain(text[end:], without, known, first=not ids)
+        segments.append((text[end:], None))
+        if most is not None and len(text) > most // 4 and self._codec.known_rules:
+            plain = (part.replace(without, "") for part, _ in segments)
+            # A vocabulary that writes spaces so has one byte for it, not three.
+            if (fewest := self._fewest.of(part.replace(SPACE, "") for part in plain)) > most:
+                raise TextTooLong(fewest)
+            yield
+        ids: array[int] = array("i")
+        size = 0
+        for segment, behind in segments:
+            first = not ids
+            if not first and (found := known.get(segment)) is not None:
+                ids.extend(found)
+            else:
+                segment = segment.replace(without, "") if without else segment
+                for part in self._cuts.parts(segment) if len(segment) > PART else (segment,):
+                    if size + len(part) > PART:
+                        yield
+                        size = 0
+                    size += len(part)
+                    ids.extend(self._plain(part, first=first))
+                    first = False
+                    if most is not None and len(ids) > most:
+                        raise TextTooLong(len(ids))
+            if behind is not None:
+                ids.append(behind)
+        if most is not None and len(ids) > most:
+            raise TextTooLong(len(ids))
+        return ids
+
+    def prepare(self) -> None:
+        """Make the tables that long texts need: up to a second for a large vocabulary. Else the
+        first of them makes it."""
+        _ = self._cuts, self._fewest
 
     def encode_within(self, text: str) -> list[int]:
         """Token ids of plain text that goes on from other text."""
@@ -112,14 +172,8 @@ class Tokenizer:
         ids = self._plain(_MARK + text, first=True)
         return ids[len(mark) :] if ids[: len(mark)] == mark else self.encode_within(text)
 
-    def _plain(
-        self, text: str, without: str = "", known: Known = NOTHING, *, first: bool
-    ) -> list[int]:
-        """Ids of text that begins a prompt (first) or follows a control token."""
-        if not first and (ids := known.get(text)) is not None:
-            return ids
-        if without:
-            text = text.replace(without, "")
+    def _plain(self, text: str, *, first: bool) -> list[int]:
+        """Ids of text that begins a prompt (first) or follows something else."""
         if not text:
             return []
         encoder = self._codec.start if first else self._codec.middle
@@ -131,6 +185,35 @@ class Tokenizer:
         except TypeError:
             text.encode()  # says which surrogate it was
             raise
+
+    @cached_property
+    def _plain_pieces(self) -> list[bytes]:
+        return [self._codec.piece(id) for id in range(self.vocab_size)]
+
+    @cached_property
+    def _fewest(self) -> FewestTokens:
+        return FewestTokens(self._plain_pieces, composes=self._codec.composes)
+
+    @cached_property
+    def _cuts(self) -> Cuts | Whole:
+        if not self._codec.known_rules:
+            return Whole()
+        added = self._codec.middle.get_added_tokens_decoder().values()
+        return Cuts(
+            self._plain_pieces,
+            prefix=self._prefix,
+            taken_whole=[token.content for token in added],
+        )
+
+    @property
+    def _prefix(self) -> Literal["", "always", "missing"]:
+        """Whether a space is put before text that follows something else."""
+        bare, spaced = (
+            b"".join(map(self._codec.piece, self._plain(text, first=False))) for text in ("a", " a")
+        )
+        if bare != b" a":
+            return ""
+        return "always" if spaced == b"  a" else "missing"
 
     def decode(self, ids: Iterable[int]) -> str:
         """Text of a whole sequence; bytes that are not UTF-8 become U+FFFD."""

@@ -73,8 +73,8 @@ class HandSupervisor:
         text = "".join(f"{token} " for token in tokens)
         self.mailboxes[request_id].put(Output(id=request_id, text=text, tokens=list(tokens)))
 
-    def finish(self, request_id: str, reason: FinishReason = "stop") -> None:
-        finish = Finish(reason=reason, prompt_tokens=1, completion_tokens=0)
+    def finish(self, request_id: str, reason: FinishReason = "stop", tokens: int = 0) -> None:
+        finish = Finish(reason=reason, prompt_tokens=1, completion_tokens=tokens)
         self.mailboxes.pop(request_id).put(Output(id=request_id, finish=finish))
         self.on_change()
 
@@ -86,7 +86,7 @@ def worker() -> HandSupervisor:
 
 @pytest.fixture
 async def dispatcher(worker: HandSupervisor) -> AsyncIterator[Dispatcher]:
-    dispatcher = Dispatcher(worker, usual_policies(3), outage_patience=0.05)  # type: ignore[arg-type]
+    dispatcher = Dispatcher(worker, usual_policies(3))  # type: ignore[arg-type]
     await dispatcher.start()
     yield dispatcher
     await dispatcher.stop(grace=0)

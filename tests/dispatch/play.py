@@ -102,5 +102,5 @@ class Play:
         assert room.taken == room.running.total() == room.long_running == 0
         assert room.prefilling == room._held == {False: 0, True: 0}
         for queue in arbiter.queues.values():
-            assert queue.waiting == queue.backlog(False) == queue.backlog(True) == 0
+            assert queue.waiting == queue.backlog[False] == queue.backlog[True] == 0
             assert not any(party or party.running for party in queue.parties.values())

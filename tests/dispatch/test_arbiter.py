@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,7 @@ from headrace.dispatch.entry import Entry
 from headrace.dispatch.policy import usual_policies
 from headrace.dispatch.prefixes import STRIDE
 from headrace.dispatch.room import IN_USE, LONG_SHARE
+from headrace.dispatch.siblings import Siblings
 
 from .play import A, B, C, Play, entry, policies
 
@@ -219,7 +221,7 @@ def saturated(seconds: float = 3, **options: Any) -> Play:
 
 def test_who_would_be_late_for_certain_is_turned_away_at_once() -> None:
     play = saturated(deadline=60)
-    assert play.add(entry(A, asked=play.now + 0.05)) is None  # A has its turn soon
+    assert play.add(entry(A, asked=play.now + 0.5)) is None  # A has its turn soon
     shed = play.add(*(entry(A, prompt=1000, asked=play.now + 2) for _ in range(9)))
     assert shed is not None
     assert shed.reason == "would_be_late"
@@ -315,8 +317,8 @@ def test_whatever_happens_nothing_is_left(seed: int, places: int, cap: int) -> N
             waiting.append(newcomer)
         if waiting and dice.random() < 0.3:
             leaver = dice.choice(waiting)
-            play.arbiter.withdraw(leaver)
-            assert not play.arbiter.withdraw(leaver)
+            play.arbiter.withdraw(leaver, play.now)
+            assert not play.arbiter.withdraw(leaver, play.now)
         if dice.random() < 0.02:  # the worker dies
             for run in list(play.running):
                 play.running.pop(run)
@@ -340,7 +342,7 @@ def test_ten_thousand_aborts_leave_nothing_and_cost_nothing() -> None:
     play.add(*waiting)
     dice.shuffle(waiting)
     for leaver in waiting:
-        assert play.arbiter.withdraw(leaver)
+        assert play.arbiter.withdraw(leaver, play.now)
     while play.running:
         play.step()
     play.assert_nothing_left()
@@ -377,3 +379,137 @@ def test_tenants_are_told_of_as_they_are() -> None:
     assert (told[A, "default"].queued, told[A, "default"].running) == (0, 1)
     assert (told[B, "default"].queued, told[B, "default"].oldest) == (1, 3)
     assert told[B, "batch"].running == 0
+
+
+# Cost.
+
+
+def test_tenants_that_came_once_are_forgotten_though_nobody_ever_waits() -> None:
+    play = Play(64)
+    for number in range(5000):
+        play.add(entry(UUID(int=number), max_tokens=1 + number % 5))
+        play.step()
+    while play.running:
+        play.step()
+    assert len(play.arbiter.queues["default"].parties) < 100
+
+
+def test_tenants_that_came_once_are_forgotten_while_others_wait() -> None:
+    play = Play(4, policies(deadline=math.inf, age=math.inf))
+    for number in range(2000):
+        play.add(entry(UUID(int=number), max_tokens=1), entry(A, max_tokens=1))
+        while play.arbiter.waiting > 50:
+            play.step()
+    assert len(play.arbiter.queues["default"].parties) < 200
+
+
+class Counted(dict[Any, Any]):
+    """Notices when it is walked through."""
+
+    walks = 0
+
+    def values(self) -> Any:
+        Counted.walks += 1
+        return super().values()
+
+    def __iter__(self) -> Any:
+        Counted.walks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("known", [10, 20_000])
+def test_no_request_walks_through_the_tenants(known: int) -> None:
+    """The work of 100 requests in calls of Python functions, whatever is known or waits."""
+    play = Play(8, policies(10**6, deadline=math.inf, age=math.inf))
+    queue = play.arbiter.queues["default"]
+    queue.parties = Counted()
+    for number in range(known):
+        play.add(entry(UUID(int=number), max_tokens=1))
+    Counted.walks = 0
+    calls = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        for number in range(100):
+            play.add(entry(UUID(int=number), max_tokens=1))
+            play.finish(next(iter(play.running)))
+    finally:
+        sys.setprofile(None)
+    assert Counted.walks == 0
+    assert calls < 100 * 400
+
+
+# Answers of several generations.
+
+
+def test_siblings_of_one_that_has_begun_go_first_and_are_never_turned_away() -> None:
+    play = Play(1, policies(4, deadline=5))
+    siblings = Siblings()
+    first, other = entry(siblings=siblings), entry()
+    parts = [entry(siblings=siblings) for _ in range(2)]
+    play.add(first, other, *parts)
+    assert play.placed == [first]
+    late = entry(siblings=siblings)
+    assert play.add(late) is None, "whatever waits"
+    play.now = 6
+    play.advance()
+    assert [e for e, _ in play.shed] == [other]
+    assert started(play) == [first, *parts, late]
+    play.assert_nothing_left()
+    assert not siblings.waiting
+
+
+def test_siblings_of_which_none_has_begun_are_treated_as_any_other() -> None:
+    play = Play(1, policies(1, deadline=5))
+    busy(play)
+    siblings = Siblings()
+    parts = [entry(siblings=siblings) for _ in range(2)]
+    shed = play.add(*parts)
+    assert shed is not None
+    assert shed.reason == "queue_full"
+    play.now = 5
+    play.advance()
+    assert [e for e, _ in play.shed] == parts[:1]
+
+
+# Questions, and what did not come to pass.
+
+
+def test_to_ask_changes_nothing() -> None:
+    play = Play(8)
+    play.add(entry(service_class="batch"))
+    assert play.arbiter.ask(entry(service_class="interactive"), play.now) is None
+    play.add(*(entry(service_class="batch", max_tokens=10**6) for _ in range(20)))
+    assert len(play.running) == 8, "no floor is kept for a class that nobody came of"
+
+
+def test_what_was_withdrawn_did_not_come() -> None:
+    play = Play(1)
+    busy(play)
+    stays = entry(A)
+    play.add(stays)
+    queue = play.arbiter.queues["default"]
+    before = queue.inflow[False].value(play.now), queue.parties[A].inflow[False].value(play.now)
+    for _ in range(100):
+        leaver = entry(A, prompt=5000)
+        play.add(leaver)
+        play.now += 0.01
+        play.arbiter.withdraw(leaver, play.now)
+    after = queue.inflow[False].value(play.now), queue.parties[A].inflow[False].value(play.now)
+    assert after == pytest.approx([value * math.exp(-1 / 5) for value in before], abs=1e-6)
+
+
+def test_a_prompt_that_was_given_up_is_not_taken_for_cached() -> None:
+    play = Play(4, tokens=100_000)
+    names = tuple(bytes([n]) for n in range(4))
+    given_up = entry(A, prompt=4 * STRIDE, prefixes=names)
+    play.add(given_up)
+    play.running.pop(given_up)
+    play.arbiter.end(given_up, play.now, cached=None, answered=False)
+    again = entry(A, prompt=4 * STRIDE, prefixes=names)
+    play.add(again)
+    assert again.cached == 0

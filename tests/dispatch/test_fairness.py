@@ -141,10 +141,11 @@ def test_work_before_is_what_turns_come_to(parties: list[tuple[int, int, int]]) 
     for weight, charged, _ in parties:
         accounts.append(Account(weight))
         accounts[-1].charge(charged)
-    time.stand(accounts)
+    time.stand(accounts, [])
     backlogs = [backlog for _, _, backlog in parties]
     own, *others = accounts
-    claimed = time.work_before(own, backlogs[0], zip(others, backlogs[1:], strict=True))
+    end = time.end(own, backlogs[0])
+    claimed = backlogs[0] + time.work_before(end, zip(others, backlogs[1:], strict=True))
     served = 0
     left = dict(zip(accounts, backlogs, strict=True))
     while True:

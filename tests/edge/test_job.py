@@ -38,9 +38,11 @@ class Places:
     def __init__(self, free: int) -> None:
         self._free = free
         self.asked = 0
+        self.terms: list[Terms] = []
 
     async def place(self, request: GenerationRequest, terms: Terms) -> Running:
         self.asked += 1
+        self.terms.append(terms)
         if self.asked > self._free:
             await asyncio.Event().wait()
         return Running()
@@ -125,3 +127,19 @@ async def test_what_is_given_up_before_it_began_asks_for_no_place() -> None:
     work.cancel()
     await work.run(Sink())
     assert places.asked == 0
+
+
+async def test_choices_are_placed_as_parts_of_one_answer() -> None:
+    work, places = job(3, free=0)
+    running = asyncio.create_task(work.run(Sink()))
+    await until_asked(places, 3)
+    assert places.terms[0].siblings is not None
+    assert {terms.siblings for terms in places.terms} == {places.terms[0].siblings}
+    work.cancel()
+    await running
+    alone, places = job(1, free=0)
+    running = asyncio.create_task(alone.run(Sink()))
+    await until_asked(places, 1)
+    assert places.terms[0].siblings is None
+    alone.cancel()
+    await running

@@ -52,7 +52,7 @@ class Machine:
         load = Load()
         for _ in range(streams):
             load.add(1, 300 + self._step)
-        load.decodes = streams
+        load.decoded = streams
         return load
 
     def _run(self, load: Load) -> None:
@@ -75,7 +75,7 @@ def bent(load: Load) -> float:
 def test_a_load_counts_what_its_tokens_see() -> None:
     load = Load()
     load.add(1, 9)
-    load.decodes = 1
+    load.decoded = 1
     load.add(3, 100)
     assert (load.tokens, load.of_prompts, load.attended) == (4, 3, 10 + 101 + 102 + 103)
 
@@ -85,7 +85,7 @@ def test_times_give_back_the_cost_they_were_made_with() -> None:
     for _ in range(100):
         load = Load()
         load.add(8, int(rng.integers(0, 1000)))
-        load.decodes = 8
+        load.decoded = 8
         if rng.integers(2):
             load.add(int(rng.integers(1, 60)), int(rng.integers(0, 9000)))
         times.add(load, linear(load))
@@ -104,7 +104,7 @@ def test_no_coefficient_is_negative() -> None:
 
 def test_without_a_target_a_step_takes_all_it_has_room_for() -> None:
     budget = StepBudget(64)
-    load = Load(tokens=8, decodes=8)
+    load = Load(tokens=8, decoded=8)
     assert (budget.room(load, 5000), budget.current) == (56, 64)
 
 
@@ -121,9 +121,9 @@ def test_a_prompt_alone_gets_it_all_and_beside_others_never_nothing(
     assert [count for count, _ in machine.prompt(1200, streams=0)] == [512, 512, 176]
     machine.decode(5)
     assert {count for count, _ in machine.prompt(80)} == {LEAST_CHUNK}
-    full = Load(tokens=510, decodes=510)
+    full = Load(tokens=510, decoded=510)
     assert machine.budget.room(full, 0) == 2
-    second = Load(tokens=20, decodes=8)
+    second = Load(tokens=20, decoded=8)
     assert machine.budget.room(second, 0) == 0
 
 
@@ -181,7 +181,7 @@ def decodes(count: int = STREAMS) -> Load:
     load = Load()
     for _ in range(count):
         load.add(1, 300)
-    load.decodes = count
+    load.decoded = count
     return load
 
 

@@ -6,25 +6,36 @@ says what follows from it, so a test can play any load in any order.
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import count
 
 from headrace.access.tenant import ServiceClass
 from headrace.dispatch.cost import OUTPUT, prompt_cost
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import VirtualTime
-from headrace.dispatch.pace import Rate
+from headrace.dispatch.outage import Outage
+from headrace.dispatch.pace import LEAST, Pace, Rate
 from headrace.dispatch.policy import Policies
 from headrace.dispatch.prefixes import Prefixes
 from headrace.dispatch.queue import ClassQueue
 from headrace.dispatch.room import Room
 from headrace.dispatch.shed import Shed, ShedReason
+from headrace.dispatch.siblings import Siblings
 from headrace.dispatch.status import TenantStatus
+from headrace.dispatch.steps import Steps
 
-PRUDENCE = 0.35
-"""Whoever would begin within this part of the time it has may wait: estimates err, and one that
-is refused at once can go elsewhere."""
+RATE_ERROR = 1.1
+"""Waits may take so many times what is estimated, as the rate of service is only known so well."""
+
+LUCK = 1.5
+"""Standard deviations that a wait may take longer, as the lengths of answers are only known on
+average."""
+
+STALE = 64
+"""Deadlines of those who don't wait any more that are kept beside as many as wait."""
 
 
 @dataclass(slots=True)
@@ -45,10 +56,12 @@ class Arbiter:
         self.sheds: Counter[tuple[ServiceClass, ShedReason]] = Counter()
         self._time = VirtualTime()
         self._prefixes = Prefixes()
-        # Cost a second, in lanes of short and of long requests, while somebody waits there.
-        self._served = {False: Rate(), True: Rate()}
-        self._prefilled = Rate()  # prompt tokens a second while there are any to compute
-        self._earliest = math.inf  # no deadline of one who waits is before it
+        self._outage = Outage()
+        self._served = {False: Pace(), True: Pace()}  # cost a second, of short and of long requests
+        self._prefilled = Rate(least=LEAST / 8)  # prompt tokens a second while there are any
+        self._steps = Steps()
+        self._deadlines: list[tuple[float, int, Entry]] = []
+        self._serial = count()
 
     @property
     def waiting(self) -> int:
@@ -57,7 +70,8 @@ class Arbiter:
     @property
     def next_deadline(self) -> float:
         """When `advance` should be called if nothing happens before; infinite for never."""
-        return self._earliest
+        earliest = self._earliest()
+        return math.inf if earliest is None else earliest.deadline
 
     def resize(self, places: int, tokens: int | None = None, ahead: int | None = None) -> None:
         """The worker has so many places, cache for so many tokens, and should be sent so many
@@ -66,66 +80,57 @@ class Arbiter:
             self._prefixes.resize(tokens or 0)
         self.room.resize(places, tokens, ahead)
 
-    def refuse(self, entry: Entry, now: float) -> Shed | None:
-        """Turn a newcomer away, if it may not wait; why."""
-        self.room.see(entry, now)
-        shed = self._refusal(entry, now)
-        if shed is not None:
-            self.sheds[entry.service_class, shed.reason] += 1
-        return shed
-
-    def _refusal(self, entry: Entry, now: float) -> Shed | None:
-        queue = self.queues[entry.service_class]
-        self._guess(queue, entry)
-        entry.deadline = min(
-            entry.asked, entry.arrived + queue.policy.deadline + self._alone(entry)
-        )
-        left = entry.deadline - now
-        if (
-            left > 0
-            and not queue.waiting_in[entry.long]
-            and self.room.is_open(entry.service_class, now)
-        ):
-            return None
-        if queue.waiting >= queue.policy.max_queue and queue.is_greediest(entry):
-            return self._full(queue)
-        prefill = self._prefill_time(entry)
-        most = PRUDENCE * (left - prefill)  # until its turn
-        wait = self._wait(queue, entry, max(most, 0.0))
-        return _late(wait + prefill, left) if left <= 0 or wait > most else None
+    def ask(self, entry: Entry, now: float) -> Shed | None:
+        """Why a newcomer may not wait. Nothing is kept of one that is not refused."""
+        self._size_up(entry)
+        return self._counted(entry, self._refusal(entry, now))
 
     def join(self, entry: Entry, now: float) -> Shed | None:
         """Let a newcomer wait, or say why it may not."""
-        if shed := self.refuse(entry, now):
+        self.room.see(entry, now)
+        if shed := self.ask(entry, now):
             return shed
         self.queues[entry.service_class].add(entry)
-        self._earliest = min(self._earliest, entry.deadline)
+        if entry.siblings is not None:
+            self._join_siblings(entry, entry.siblings)
+        if entry.deadline < math.inf:
+            heapq.heappush(self._deadlines, (entry.deadline, next(self._serial), entry))
         return None
 
-    def withdraw(self, entry: Entry) -> bool:
+    def _join_siblings(self, entry: Entry, siblings: Siblings) -> None:
+        siblings.waiting[entry] = None
+        if siblings.begun:
+            self.queues[entry.service_class].keep(entry)
+
+    def withdraw(self, entry: Entry, now: float) -> bool:
         """One who waited leaves; whether it did wait."""
-        return self.queues[entry.service_class].remove(entry)
+        if entry.siblings is not None:
+            entry.siblings.waiting.pop(entry, None)
+        return self.queues[entry.service_class].withdraw(entry, now)
 
     def advance(self, now: float) -> Moves:
         """Hand out what room there is, and turn away who waits in vain."""
         moves = Moves()
+        self._outage.note(now, up=self.room.places > 0)
         self._expire(moves, now)
         while (entry := self._turn(now)) is not None:
             queue = self.queues[entry.service_class]
             self._guess(queue, entry)
             waited = now > entry.arrived
             if waited and now + self._prefill_time(entry) > entry.deadline:
-                self._shed(moves, entry, _late(self._prefill_time(entry), entry.deadline - now))
+                shed = _late(self._prefill_time(entry), entry.deadline - now, 1.0)
+                self._shed(moves, entry, shed, now)
             elif self.room.fits(entry, now):
                 self._place(queue, entry, now)
                 moves.placed.append(entry)
             else:
                 break
-        self._trim(moves)
+        self._trim(moves, now)
         return moves
 
     def note(self, entry: Entry, tokens: int, now: float) -> None:
         """One who runs has generated so many more."""
+        queue = self.queues[entry.service_class]
         served = OUTPUT * tokens
         if not entry.started:
             served += prompt_cost(entry.prompt, entry.cached)
@@ -133,23 +138,26 @@ class Arbiter:
         before = max(entry.generated, entry.expected)
         entry.generated += tokens
         if entry.generated > before:
-            self.queues[entry.service_class].charge(entry, OUTPUT * (entry.generated - before))
-        waiting = any(queue.waiting_in[entry.long] for queue in self.queues.values())
-        self._served[entry.long].note(served, now, busy=waiting)
+            queue.charge(entry, OUTPUT * (entry.generated - before))
+        queue.serve(served)
+        self._steps.note(tokens, now)
+        self._served[entry.long].note(served, now, waiting=self._waiting_in(entry.long))
 
     def end(self, entry: Entry, now: float, *, cached: int | None, answered: bool) -> None:
         """One has given its place back. cached: what of its prompt was, if that is known.
         answered: it ended by itself."""
         queue = self.queues[entry.service_class]
-        self.room.leave(entry, now)
-        actual = prompt_cost(entry.prompt, entry.cached if cached is None else cached)
-        queue.charge(entry, actual + OUTPUT * entry.generated - entry.charged)
+        self._leave(entry, now, computed=entry.started or answered)
+        prompt = prompt_cost(entry.prompt, entry.cached if cached is None else cached)
+        if not entry.started:
+            queue.serve(prompt)
+        queue.charge(entry, prompt + OUTPUT * entry.generated - entry.charged)
         queue.end(entry, answered)
 
     def undo(self, entry: Entry, now: float) -> None:
         """One that was placed could not begin."""
         queue = self.queues[entry.service_class]
-        self.room.leave(entry, now)
+        self._leave(entry, now, computed=False)
         queue.charge(entry, -entry.charged)
         queue.end(entry, answered=False)
 
@@ -171,12 +179,15 @@ class Arbiter:
     def _turn(self, now: float) -> Entry | None:
         """Who is next; it still waits."""
         heads: dict[ServiceClass, Entry] = {}
+        others = []
         for name, queue in self.queues.items():
             if queue.waiting and self.room.is_open(name, now):
                 head = queue.turn(now, self.room.lane_is_open, self._known)
                 if head is not None:
                     heads[name] = head
-        self._time.stand([self.queues[name].account for name in heads])
+                    continue
+            others.append(queue.account)
+        self._time.stand([self.queues[name].account for name in heads], others)
         if len(heads) <= 1:
             return next(iter(heads.values()), None)
 
@@ -195,58 +206,142 @@ class Arbiter:
         entry.cached = self._known(entry)
         entry.expected = queue.expect(entry)
 
+    def _size_up(self, entry: Entry) -> None:
+        """What a newcomer will cost, and until when it is worth anything."""
+        queue = self.queues[entry.service_class]
+        self._guess(queue, entry)
+        entry.deadline = min(
+            entry.asked, entry.arrived + queue.policy.deadline + self._alone(entry)
+        )
+
     def _place(self, queue: ClassQueue, entry: Entry, now: float) -> None:
         entry.placed = now
         queue.begin(entry, now)
         queue.charge(entry, entry.cost)
         if not any(self.room.prefilling.values()):
-            self._prefilled.note(0, now, busy=True)
+            self._prefilled.skip(now, busy=True)
         self.room.take(entry)
+        self._steps.take(entry)
         self._prefixes.note(entry.prefixes)
+        if entry.siblings is not None:
+            self._begin_siblings(entry, entry.siblings)
+
+    def _begin_siblings(self, entry: Entry, siblings: Siblings) -> None:
+        siblings.waiting.pop(entry, None)
+        if not siblings.begun:
+            siblings.begun = True
+            for other in siblings.waiting:
+                self.queues[other.service_class].keep(other)
 
     def _start(self, entry: Entry, now: float) -> None:
         self.room.start(entry)
+        self._steps.start(entry, now)
         entry.started = True
         self._prefilled.note(entry.uncached, now, busy=any(self.room.prefilling.values()))
 
-    def _expire(self, moves: Moves, now: float) -> None:
-        if now < self._earliest:
-            return
-        for queue in self.queues.values():
-            while late := [entry for entry in queue.earliest() if entry.deadline <= now]:
-                for entry in late:
-                    waited = f"it waited for {now - entry.arrived:.1f} s, until its deadline"
-                    self._shed(moves, entry, Shed("waited_too_long", waited, 1.0))
-        deadlines = (e.deadline for q in self.queues.values() for e in q.earliest())
-        self._earliest = min(deadlines, default=math.inf)
+    def _leave(self, entry: Entry, now: float, *, computed: bool) -> None:
+        self.room.leave(entry, now)
+        self._steps.leave(entry)
+        if not computed:
+            # Nobody knows how much of its prompt was computed, and when.
+            self._prefilled.skip(now, busy=any(self.room.prefilling.values()))
+            self._prefixes.forget(entry.prefixes)
 
-    def _trim(self, moves: Moves) -> None:
+    def _earliest(self) -> Entry | None:
+        """Who of those that wait has the earliest deadline; None if nobody has any."""
+        while self._deadlines:
+            deadline, _, entry = self._deadlines[0]
+            if entry.deadline == deadline and entry in self.queues[entry.service_class]:
+                return entry
+            heapq.heappop(self._deadlines)
+        return None
+
+    def _expire(self, moves: Moves, now: float) -> None:
+        while (entry := self._earliest()) is not None and entry.deadline <= now:
+            waited = f"it waited for {now - entry.arrived:.1f} s, until its deadline"
+            if self.room.places:
+                self._shed(moves, entry, Shed("waited_too_long", waited, 1.0), now)
+            else:
+                self._shed(moves, entry, _no_worker(self._outage.left(now)), now)
+        if len(self._deadlines) > 2 * self.waiting + STALE:
+            self._deadlines = [
+                each for each in self._deadlines if each[2] in self.queues[each[2].service_class]
+            ]
+            heapq.heapify(self._deadlines)
+
+    def _trim(self, moves: Moves, now: float) -> None:
         """Turn away who waits beyond the queue's cap: the last of whoever has most waiting, so
         that a flood shuts nobody else out."""
         for queue in self.queues.values():
             while queue.waiting > queue.policy.max_queue:
-                self._shed(moves, queue.greediest().last, self._full(queue))
+                if (last := queue.last_of_greediest()) is None:
+                    break
+                self._shed(moves, last, self._full(queue), now)
 
-    def _shed(self, moves: Moves, entry: Entry, shed: Shed) -> None:
-        self.withdraw(entry)
-        self.sheds[entry.service_class, shed.reason] += 1
+    def _shed(self, moves: Moves, entry: Entry, shed: Shed, now: float) -> None:
+        self.withdraw(entry, now)
+        self._counted(entry, shed)
         moves.shed.append((entry, shed))
+
+    def _counted(self, entry: Entry, shed: Shed | None) -> Shed | None:
+        if shed is not None:
+            self.sheds[entry.service_class, shed.reason] += 1
+        return shed
 
     # Estimates.
 
-    def _wait(self, queue: ClassQueue, entry: Entry, seconds: float) -> float:
+    def _refusal(self, entry: Entry, now: float) -> Shed | None:
+        """Why a newcomer that was sized up may not wait."""
+        if entry.siblings is not None and entry.siblings.begun:
+            return None
+        queue = self.queues[entry.service_class]
+        left = entry.deadline - now
+        is_open = self.room.is_open(entry.service_class, now)
+        if left <= 0:
+            return _late(self._prefill_time(entry), left, 1.0)
+        if is_open and not queue.waiting_in[entry.long]:
+            return None
+        if queue.waiting >= queue.policy.max_queue and queue.is_greediest(entry):
+            return self._full(queue)
+        outage = self._outage.left(now)
+        if outage > left:
+            return _no_worker(outage)
+        if math.isinf(left):
+            return None
+        prefill = self._prefill_time(entry)
+        one = queue.typical_cost(entry)
+        most = self._most(entry.long, left - prefill, one)
+        wait = outage + self._wait(queue, entry, most, one=math.inf if is_open else one)
+        return _late(wait + prefill, left, wait - most) if wait > most else None
+
+    def _most(self, long: bool, left: float, one: float) -> float:
+        """How long a wait may be by estimate, so that it is no longer than so many seconds though
+        estimates err. one: what a request costs."""
+        if left <= 0:
+            return 0.0
+        rate = self._served[long].value
+        luck = LUCK * math.sqrt(one / rate) if rate else 0.0
+        # RATE_ERROR * x + luck * sqrt(x) = left
+        return ((math.sqrt(luck**2 + 4 * RATE_ERROR * left) - luck) / (2 * RATE_ERROR)) ** 2
+
+    def _wait(self, queue: ClassQueue, entry: Entry, seconds: float, one: float) -> float:
         """Whether a newcomer's turn comes within so many seconds: less than that if it does, else
-        more. By what was served a second of late, what waits, and what comes meanwhile."""
+        more. By what was served a second of late, what waits, and what comes meanwhile; and by
+        when places become free. one: what a request costs; infinite where a place is free."""
         rate, long = self._served[entry.long].value, entry.long
         if rate is None:
             return 0.0
         own = queue.work_before(entry, seconds)
+        end = self._time.end(queue.account, own)
         others = (
-            (other.account, other.backlog(long) + other.inflow[long].value(entry.arrived) * seconds)
+            (other.account, other.backlog[long] + other.inflow[long].value(entry.arrived) * seconds)
             for other in self.queues.values()
             if other is not queue
         )
-        return self._time.work_before(queue.account, own, others) / rate
+        work = own + self._time.work_before(end, others)
+        if math.isinf(one):
+            return work / rate
+        return max(work / rate, self._steps.until_free(1 + int(work / one)))
 
     def _prefill_time(self, entry: Entry) -> float:
         """Seconds from its turn to its first token."""
@@ -258,13 +353,22 @@ class Arbiter:
         """Seconds that its own prompt takes."""
         return entry.uncached / self._prefilled.value if self._prefilled.value else 0.0
 
+    def _waiting_in(self, long: bool) -> bool:
+        return any(queue.waiting_in[long] for queue in self.queues.values())
+
     def _full(self, queue: ClassQueue) -> Shed:
         rate = self._served[False].value
-        wait = queue.backlog(long=False) / rate / 2 if rate else 1.0
+        wait = queue.backlog[False] / rate / 2 if rate else 1.0
         message = f"{queue.waiting} requests of its class are waiting and no more may join them"
         return Shed("queue_full", message, wait)
 
 
-def _late(begin: float, left: float) -> Shed:
-    message = f"it would begin in about {begin:.1f} s, and its deadline is in {max(left, 0):.1f} s"
-    return Shed("would_be_late", message, max(begin - PRUDENCE * left, 0.0))
+def _late(begin: float, left: float, retry: float) -> Shed:
+    left = max(left, 0.0)
+    message = f"it might not begin in time: in about {begin:.1f} s, its deadline is in {left:.1f} s"
+    return Shed("would_be_late", message, retry)
+
+
+def _no_worker(left: float) -> Shed:
+    message = f"no engine is running; one is expected in about {max(left, 1):.0f} s"
+    return Shed("no_worker", message, left)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -39,9 +40,10 @@ class Dispatcher:
     """One writer of the queue and of the count of places, on one event loop.
 
     The worker gets at most its `max_sequences` requests at once and few prompts ahead, so that
-    waiting happens here, where it can still be ordered and cancelled for free. policies: of the
-    classes. outage_patience: seconds for which requests wait for a worker that is being
-    started before they are refused. clock: seconds that never go back.
+    waiting happens here, where it can still be ordered and cancelled for free. While there is no
+    worker, requests wait for the next one until their deadlines. policies: of the
+    classes. clock: seconds that never go back. wall: unix seconds. dice: for times after which to
+    come back.
     """
 
     def __init__(
@@ -49,14 +51,14 @@ class Dispatcher:
         supervisor: Supervisor,
         policies: Policies | None = None,
         *,
-        outage_patience: float = 5.0,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+        dice: random.Random | None = None,
     ) -> None:
         self._supervisor = supervisor
-        self._outage_patience = outage_patience
         self._clock = clock
-        self._outage: asyncio.TimerHandle | None = None
-        self._outage_over_patience = False
+        self._wall = wall
+        self._dice = dice or random.Random()
         self._arbiter = Arbiter(policies or usual_policies(USUAL_QUEUE))
         self._waiting: dict[Entry, Ticket] = {}
         self._alarm: asyncio.TimerHandle | None = None
@@ -77,45 +79,48 @@ class Dispatcher:
         self.drain()
         try:
             async with asyncio.timeout(grace):
-                while self._supervisor.live:
+                while self._supervisor.live or self._waiting:
                     self._idle.clear()
                     await self._idle.wait()
         except TimeoutError:
             pass
         await self._supervisor.stop()
-        for handle in (self._outage, self._alarm, self._advancing):
+        self._refuse(list(self._waiting))
+        for handle in (self._alarm, self._advancing):
             if handle is not None:
                 handle.cancel()
 
     def drain(self) -> None:
-        """Admit nothing more and refuse those who wait; what runs goes on."""
+        """Admit nothing more and refuse those who wait; what has begun goes on, with all
+        generations of its answer."""
         self._draining = True
-        self._refuse_all("draining", "the service is shutting down")
+        self._refuse([entry for entry in self._waiting if not entry.kept])
 
     def check(self, terms: Terms) -> None:
         """Raises what `place` would raise at once for the smallest request on these terms: before
         it is known how large one is, it can be refused for next to nothing."""
-        self._check_open()
         smallest = self._entry(terms, prompt=1, max_tokens=1)
-        if shed := self._arbiter.refuse(smallest, smallest.arrived):
-            raise _overloaded(shed)
+        self._check_open(smallest)
+        if shed := self._arbiter.ask(smallest, smallest.arrived):
+            raise self._refusal(shed)
 
     async def place(self, request: GenerationRequest, terms: Terms = USUAL) -> Generation:
         """Wait for a place on the worker; the request is running when this returns.
 
         Cancelling the wait takes the request out of the queue at once. Raises Overloaded
         when the queue is full, or the request's turn would or does come too late, and Unavailable
-        when there is no worker to wait for.
+        when no worker will be or was there before its deadline. One whose siblings have begun is
+        not refused.
         """
-        self._check_open()
         entry = self._entry(
             terms,
             prompt=len(request.prompt),
             max_tokens=request.stopping.max_tokens,
             prefixes=names_of(request.prompt, request.namespace),
         )
+        self._check_open(entry)
         if shed := self._arbiter.join(entry, entry.arrived):
-            raise _overloaded(shed)
+            raise self._refusal(shed)
         rank = self._arbiter.queues[terms.service_class].policy.rank
         request = replace(request, priority=rank, long=terms.long)
         ticket = Ticket(entry, request, asyncio.get_running_loop().create_future())
@@ -150,7 +155,7 @@ class Dispatcher:
         self, terms: Terms, *, prompt: int, max_tokens: int, prefixes: tuple[bytes, ...] = ()
     ) -> Entry:
         now = self._clock()
-        left = math.inf if terms.deadline is None else terms.deadline - time.time()
+        left = math.inf if terms.deadline is None else terms.deadline - self._wall()
         return Entry(
             tenant=terms.tenant,
             weight=terms.weight,
@@ -161,6 +166,7 @@ class Dispatcher:
             arrived=now,
             asked=now + left,
             prefixes=prefixes,
+            siblings=terms.siblings,
         )
 
     def _advance(self) -> None:
@@ -168,14 +174,13 @@ class Dispatcher:
         if self._advancing is not None:
             self._advancing.cancel()
             self._advancing = None
-        self._note_outage()
         self._resize()
         self._hand_out()
-        if not self._supervisor.live:
+        if not self._supervisor.live and not self._waiting:
             self._idle.set()
 
     def _hand_out(self) -> None:
-        while self._waiting and self._move():
+        while self._move():
             pass
         self._set_alarm()
 
@@ -183,7 +188,7 @@ class Dispatcher:
         """Whether places were handed out that nobody took."""
         moves = self._arbiter.advance(self._clock())
         for entry, shed in moves.shed:
-            self._reject(entry, _overloaded(shed))
+            self._reject(entry, self._refusal(shed))
         taken = [self._submit(self._waiting.pop(entry)) for entry in moves.placed]
         return not all(taken)
 
@@ -212,8 +217,10 @@ class Dispatcher:
         if finish is None:
             self._arbiter.note(entry, len(output.tokens), now)
             return
-        self._arbiter.note(entry, finish.completion_tokens - entry.generated, now)
         answered = finish.reason in ("stop", "length")
+        tokens = finish.completion_tokens - entry.generated
+        if tokens or answered:
+            self._arbiter.note(entry, tokens, now)
         cached = finish.cached_tokens if answered else None
         self._arbiter.end(entry, now, cached=cached, answered=answered)
 
@@ -236,47 +243,34 @@ class Dispatcher:
 
     def _withdraw(self, ticket: Ticket) -> None:
         if self._waiting.pop(ticket.entry, None) is not None:
-            self._arbiter.withdraw(ticket.entry)
+            self._arbiter.withdraw(ticket.entry, self._clock())
         elif not ticket.granted.cancelled() and ticket.granted.exception() is None:
             # The place came in the same moment as the cancellation: nobody will read it.
             ticket.granted.result().cancel()
 
-    def _note_outage(self) -> None:
-        """Start the clock of an outage when the worker goes, forget it when it is back."""
-        if self._supervisor.capacity:
-            if self._outage is not None:
-                self._outage.cancel()
-            self._outage = None
-            self._outage_over_patience = False
-        elif self._outage is None and not self._draining:
-            loop = asyncio.get_running_loop()
-            self._outage = loop.call_later(self._outage_patience, self._lose_patience)
-
-    def _lose_patience(self) -> None:
-        self._outage_over_patience = True
-        self._refuse_all("no_worker", "no engine is running")
-
-    def _refuse_all(self, reason: str, message: str) -> None:
-        for entry in list(self._waiting):
-            self._arbiter.withdraw(entry)
-            self._reject(entry, _unavailable(reason, message))
+    def _refuse(self, waiting: Sequence[Entry]) -> None:
+        for entry in waiting:
+            self._arbiter.withdraw(entry, self._clock())
+            self._reject(entry, self._shutting_down())
 
     def _reject(self, entry: Entry, refusal: Refused) -> None:
         granted = self._waiting.pop(entry).granted
         if not granted.cancelled():
             granted.set_exception(refusal)
 
-    def _check_open(self) -> None:
-        if self._draining:
-            raise _unavailable("draining", "the service is shutting down")
-        if self._outage_over_patience:
-            raise _unavailable("no_worker", "no engine is running")
+    def _check_open(self, entry: Entry) -> None:
+        begun = entry.siblings is not None and entry.siblings.begun
+        if self._draining and not begun:
+            raise self._shutting_down()
 
+    def _shutting_down(self) -> Unavailable:
+        message = "the service is shutting down"
+        return Unavailable("draining", message, jittered(1.0, self._dice))
 
-def _unavailable(reason: str, message: str) -> Unavailable:
-    return Unavailable(reason, message, jittered(1.0))
-
-
-def _overloaded(shed: Shed) -> Overloaded:
-    least, most = RETRY_SECONDS
-    return Overloaded(shed.reason, shed.message, jittered(min(max(shed.wait, least), most)))
+    def _refusal(self, shed: Shed) -> Refused:
+        least, most = RETRY_SECONDS
+        if shed.reason == "no_worker":
+            wait = shed.wait + jittered(least, self._dice)
+            return Unavailable(shed.reason, shed.message, wait)
+        wait = jittered(min(max(shed.wait, least), most), self._dice)
+        return Overloaded(shed.reason, shed.message, wait)

@@ -8,17 +8,21 @@ from uuid import UUID
 
 from headrace.access.tenant import ServiceClass
 from headrace.dispatch.cost import OUTPUT, prompt_cost
+from headrace.dispatch.siblings import Siblings
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class Entry:
     """prompt, max_tokens: tokens it has and may generate. prefixes: names of its prompt's
     beginnings (`dispatch.prefixes`). arrived: seconds of the dispatcher's clock. asked: until when
-    its caller wants a first token. deadline: until when it is worth anything.
+    its caller wants a first token. deadline: until when it is worth anything. siblings: the
+    generations of one answer, of which this is one. kept: one of those has begun, so that this one
+    is not turned away any more.
 
     cached, expected: tokens of the prompt that need no computing and tokens it will generate, as
     guessed when it came and again when it got its place. generated: so far. charged: to its
     tenant, so far. placed: when, for one that runs. started: whether its prompt is computed.
+    mark: how far steps will have come when it ends, as expected (`dispatch.steps`).
     """
 
     tenant: UUID
@@ -37,6 +41,12 @@ class Entry:
     charged: int = 0
     placed: float | None = None
     started: bool = False
+    siblings: Siblings | None = None
+    kept: bool = False
+    mark: float = 0.0
+
+    def keep(self) -> None:
+        self.kept, self.deadline = True, math.inf
 
     @property
     def cost(self) -> int:

@@ -23,6 +23,6 @@ class Unavailable(Refused):
     """Nobody is there to do the work (HTTP 503). reason: "no_worker" or "draining"."""
 
 
-def jittered(seconds: float) -> float:
+def jittered(seconds: float, dice: random.Random | None = None) -> float:
     """A time after which to come back: once to three times as long."""
-    return seconds * random.uniform(1.0, 3.0)
+    return seconds * (dice or random).uniform(1.0, 3.0)

@@ -13,12 +13,14 @@ from collections.abc import Collection, Iterable
 
 class Account:
     """What a party was charged, as virtual time: cost by weight. Comes back to the same number
-    when all that was charged since its last lift is given back."""
+    when all that was charged since its last lift is given back. standing: whether it could be
+    served now."""
 
-    __slots__ = ("_base", "_charged", "weight")
+    __slots__ = ("_base", "_charged", "standing", "weight")
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
+        self.standing = False
         self._base = 0.0
         self._charged = 0
 
@@ -43,32 +45,50 @@ class Account:
 
 class VirtualTime:
     """Where a group of parties is. now: the smallest counter among those who could be served,
-    at its greatest so far."""
+    at its greatest so far, and what was served since, by weight, while none could be."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._standing: frozenset[Account] = frozenset()
 
-    def stand(self, accounts: Collection[Account]) -> None:
-        """These could be served now. Whoever could not a moment ago is lifted."""
+    def enter(self, account: Account) -> None:
+        """It could be served from now on."""
+        account.lift(self.now)
+        account.standing = True
+
+    def leave(self, account: Account) -> None:
+        """It can't be served any more."""
+        account.standing = False
+
+    def reach(self, time: float) -> None:
+        """The smallest counter of those who could be served is there."""
+        self.now = max(self.now, time)
+
+    def serve(self, cost: float, weight: float) -> None:
+        """So much was served to parties of that weight together, while nobody else waited."""
+        self.now += cost / weight
+
+    def stand(self, accounts: Collection[Account], others: Iterable[Account]) -> None:
+        """These could be served now, and no others. Whoever could not a moment ago is lifted."""
+        for account in others:
+            account.standing = False
         for account in accounts:
-            if account not in self._standing:
-                account.lift(self.now)
-        self._standing = frozenset(accounts)
+            if not account.standing:
+                self.enter(account)
         if accounts:
-            self.now = max(self.now, min(account.time for account in accounts))
+            self.reach(min(account.time for account in accounts))
 
     def would_be(self, account: Account) -> float:
-        """Its counter, if it stood now."""
-        return account.time if account in self._standing else max(account.time, self.now)
+        """Its counter, if it could be served now."""
+        return account.time if account.standing else max(account.time, self.now)
 
-    def work_before(
-        self, own: Account, ahead: float, others: Iterable[tuple[Account, float]]
-    ) -> float:
-        """Cost of all that is served, in turn, before `own` is through with `ahead` of its own.
+    def end(self, own: Account, ahead: float) -> float:
+        """Where `own` is when it is through with `ahead` of its own."""
+        return self.would_be(own) + ahead / own.weight
+
+    def work_before(self, end: float, others: Iterable[tuple[Account, float]]) -> float:
+        """Cost of all that is served, in turn, to these parties before the group is at `end`.
         others: parties with what each has waiting."""
-        end = self.would_be(own) + ahead / own.weight
-        work = ahead
+        work = 0.0
         for account, backlog in others:
             behind = (end - self.would_be(account)) * account.weight
             work += min(max(behind, 0.0), backlog)

@@ -2,64 +2,78 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+import math
+from bisect import bisect_left, bisect_right
 
 from headrace.dispatch.entry import Entry
 
 
 class Line:
-    """Earliest deadline first, and among equals first come, first served; but one that waited
-    for `age` seconds goes before all. Entries are few enough that shifting a list is nothing."""
+    """Kept ones first; then the earliest deadline, and among equals first come, first served; but
+    one that waited for `age` seconds goes before all. Entries are few enough that shifting a list
+    is nothing."""
 
     def __init__(self) -> None:
-        self._by_deadline: list[Entry] = []
-        self._by_arrival: dict[Entry, int] = {}  # with what each was expected to cost
+        self._in_order: list[Entry] = []
+        self._costs: list[int] = []  # what each was expected to cost, in the same order
+        self._by_arrival: dict[Entry, None] = {}
         self.cost = 0
 
     def __len__(self) -> int:
-        return len(self._by_deadline)
+        return len(self._in_order)
 
     def __contains__(self, entry: Entry) -> bool:
         return entry in self._by_arrival
 
     def add(self, entry: Entry) -> None:
-        insort(self._by_deadline, entry, key=_order)
-        self._by_arrival[entry] = entry.cost
-        self.cost += entry.cost
+        self._put_in(entry)
+        self._by_arrival[entry] = None
 
     def remove(self, entry: Entry) -> None:
         """Raises KeyError if it isn't there."""
-        self.cost -= self._by_arrival.pop(entry)
-        first = bisect_left(self._by_deadline, _order(entry), key=_order)
-        del self._by_deadline[self._by_deadline.index(entry, first)]
+        del self._by_arrival[entry]
+        self._take_out(entry)
+
+    def keep(self, entry: Entry) -> None:
+        """It must not be late any more, whatever its deadline was: it goes before all others."""
+        self._take_out(entry)
+        entry.keep()
+        self._put_in(entry)
 
     def head(self, now: float, age: float) -> Entry:
         """Raises IndexError if nobody waits."""
-        earliest = self._by_deadline[0]
+        first = self._in_order[0]
         oldest = self.oldest
-        return oldest if now - oldest.arrived >= age else earliest
+        return oldest if now - oldest.arrived >= age else first
 
     @property
     def oldest(self) -> Entry:
         return next(iter(self._by_arrival))
 
     @property
-    def earliest(self) -> Entry:
-        """Of the earliest deadline."""
-        return self._by_deadline[0]
-
-    @property
     def last(self) -> Entry:
-        """Of the latest deadline, and of those the youngest."""
-        return self._by_deadline[-1]
+        """Of the latest deadline, and of those the youngest; a kept one if there are no others."""
+        return self._in_order[-1]
 
     def cost_before(self, deadline: float) -> int:
         """Of those who are served before a newcomer with this deadline."""
-        if not self._by_deadline or deadline >= self.last.deadline:
+        if not self._in_order or deadline >= self.last.deadline:
             return self.cost
-        count = bisect_right(self._by_deadline, deadline, key=lambda entry: entry.deadline)
-        return sum(self._by_arrival[entry] for entry in self._by_deadline[:count])
+        count = bisect_right(self._in_order, (True, deadline, math.inf), key=_order)
+        return sum(self._costs[:count])
+
+    def _put_in(self, entry: Entry) -> None:
+        at = bisect_right(self._in_order, _order(entry), key=_order)
+        self._in_order.insert(at, entry)
+        self._costs.insert(at, entry.cost)
+        self.cost += entry.cost
+
+    def _take_out(self, entry: Entry) -> None:
+        first = bisect_left(self._in_order, _order(entry), key=_order)
+        at = self._in_order.index(entry, first)
+        del self._in_order[at]
+        self.cost -= self._costs.pop(at)
 
 
-def _order(entry: Entry) -> tuple[float, float]:
-    return entry.deadline, entry.arrived
+def _order(entry: Entry) -> tuple[bool, float, float]:
+    return not entry.kept, entry.deadline, entry.arrived

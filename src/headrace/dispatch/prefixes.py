@@ -45,6 +45,11 @@ class Prefixes:
         while len(self._names) > self._most:
             self._names.popitem(last=False)
 
+    def forget(self, names: Sequence[bytes]) -> None:
+        """A prompt that was dispatched was not computed after all."""
+        for name in names:
+            self._names.pop(name, None)
+
     def known(self, names: Sequence[bytes], prompt: int) -> int:
         """Tokens of a prompt that should be cached. Its last is always computed."""
         count = 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from uuid import UUID
 
 from headrace.dispatch.entry import Entry
@@ -11,19 +13,24 @@ from headrace.dispatch.fairness import Account, VirtualTime
 from headrace.dispatch.line import Line
 from headrace.dispatch.pace import Inflow
 from headrace.dispatch.policy import ClassPolicy
+from headrace.dispatch.ranking import Ranking
 
 SLACK = 10_000.0
 """Virtual time within which tenants count as level, and the longest cached prefix decides: a
 thousand prompt tokens of a tenant of weight 1."""
+
+LEVEL = 8
+"""Tenants that are looked at for that, those that were served least."""
+
+HEAVY = 8
+"""Tenants that estimates look at one by one, those that have most waiting. All others are estimated
+together."""
 
 FIRST_GUESS = 256.0
 """Tokens an answer has, before any was seen."""
 
 LEARNING = 0.1
 """How much the latest answer counts in the guess for the next."""
-
-KEPT = 64
-"""Tenants that may be remembered with nothing going on before it is looked who can go."""
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +72,12 @@ class Party:
 
 
 class ClassQueue:
-    """Tenants take turns by what they were served, each with its most urgent request."""
+    """Tenants take turns by what they were served, each with its most urgent request.
+
+    Nothing here takes longer the more tenants are known, but for searches in sorted lists of
+    those who wait. A tenant with nothing going on is forgotten when the others have been served
+    as much as it was.
+    """
 
     def __init__(self, policy: ClassPolicy) -> None:
         self.policy = policy
@@ -74,10 +86,22 @@ class ClassQueue:
         self.served_at = 0.0
         self.waiting = 0  # in both lanes: asked for a dozen times a request
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
+        self.backlog = {False: 0, True: 0}  # cost of what waits, by lane
         self.parties: dict[UUID, Party] = {}
         self._time = VirtualTime()
+        self._turns: dict[bool, Ranking[Party]] = {False: Ranking(), True: Ranking()}
+        self._greed: Ranking[Party] = Ranking()
+        self._arrivals: dict[Entry, None] = {}
+        self._idle: list[tuple[float, int, Party]] = []
+        self._serial = count()
+        self._weight_waiting = 0.0
+        self._weight_running = 0.0
+        self._barred_until = 0.0  # virtual time at which long requests were last kept back
         self._outputs = FIRST_GUESS
-        self._sweep_at = KEPT
+
+    def __contains__(self, entry: Entry) -> bool:
+        """Whether it waits."""
+        return entry in self._arrivals
 
     def party(self, tenant: UUID, weight: int) -> Party:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
@@ -92,122 +116,211 @@ class ClassQueue:
 
     def add(self, entry: Entry) -> None:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
-        party.account.reweigh(entry.weight)
-        party.line(entry).add(entry)
-        self._count(entry, 1)
+        self._reweigh(party, entry.weight)
+        if not party:
+            self._time.enter(party.account)
+            self._weight_waiting += party.account.weight
+        line = party.line(entry)
+        self.backlog[entry.long] += entry.cost
+        line.add(entry)
+        self._arrivals[entry] = None
+        self._count(party, entry, 1)
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].note(entry.cost, entry.arrived)
 
-    def remove(self, entry: Entry) -> bool:
-        """Whether it was there."""
-        party = self.parties.get(entry.tenant)
-        if party is None or entry not in party.line(entry):
+    def withdraw(self, entry: Entry, now: float) -> bool:
+        """It waits no more and was not served, so it doesn't count as having come. Whether it
+        was there."""
+        if entry not in self:
             return False
-        party.line(entry).remove(entry)
-        self._count(entry, -1)
+        party = self.parties[entry.tenant]
+        cost = self._remove(party, entry)
+        for inflow in (party.inflow, self.inflow):
+            inflow[entry.long].take_back(cost, entry.arrived, now)
         self._forget(party)
         return True
+
+    def keep(self, entry: Entry) -> None:
+        """It waits, and goes before all others of its tenant from now on."""
+        self.parties[entry.tenant].line(entry).keep(entry)
 
     def turn(
         self, now: float, lane: Callable[[Entry, bool], bool], known: Callable[[Entry], int]
     ) -> Entry | None:
         """Who is next; None if nobody can be. It stays where it is. lane: whether the long
         lane takes an entry, which may be over age. known: how much of its prompt is cached."""
-        heads: dict[Account, Entry] = {}
-        for party in self.parties.values():
-            if party and (head := self._head(party, now, lane)):
-                heads[party.account] = head
-        self._time.stand(heads)
-        if len(heads) <= 1:
-            return next(iter(heads.values()), None)
-        level = min(account.time for account in heads) + SLACK
-        near = [account for account in heads if account.time <= level]
+        parties = self._turns[False].smallest(LEVEL)
+        if self.waiting_in[True]:
+            parties += [p for p in self._turns[True].smallest(LEVEL) if p not in parties]
+        heads = []
+        for party in parties:
+            if head := self._head(party, now, lane):
+                if not party.short:
+                    party.account.lift(self._barred_until)
+                    self._rank(party)
+                heads.append((party.account.time, head))
+            else:
+                self._barred_until = self._time.now
+        if not heads:
+            return None
+        least = min(time for time, _ in heads)
+        self._time.reach(least)
+        near = [(time, head) for time, head in heads if time <= least + SLACK]
         if len(near) == 1:
-            return heads[near[0]]
-        return heads[max(near, key=lambda account: (known(heads[account]), -account.time))]
+            return near[0][1]
+        return max(near, key=lambda each: (known(each[1]), -each[0]))[1]
 
     def _head(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
-        def young(entry: Entry) -> bool:
-            return now - entry.arrived < self.policy.age
+        age = self.policy.age
+        if not party.long:
+            return party.short.head(now, age)
 
-        heads = [line.head(now, self.policy.age) for line in party.lines]
+        def young(entry: Entry) -> bool:
+            return now - entry.arrived < age
+
+        heads = [line.head(now, age) for line in party.lines]
         heads = [head for head in heads if not head.long or lane(head, not young(head))]
         return min(heads, key=lambda e: (young(e), e.deadline, e.arrived), default=None)
 
-    def _count(self, entry: Entry, change: int) -> None:
-        self.waiting += change
-        self.waiting_in[entry.long] += change
-
     def overdue(self, now: float) -> bool:
         """Whether one has waited for `age` while nobody of the class was served."""
-        if now - self.served_at < self.policy.age:
+        if now - self.served_at < self.policy.age or not self._arrivals:
             return False
-        return any(now - p.oldest >= self.policy.age for p in self.parties.values() if p)
+        return now - next(iter(self._arrivals)).arrived >= self.policy.age
 
-    def greediest(self) -> Party:
-        """Who has most waiting for its weight. Raises ValueError if nobody waits."""
-        return max((p for p in self.parties.values() if p), key=_greed)
+    def last_of_greediest(self) -> Entry | None:
+        """The last of who has most waiting for its weight; None if nobody waits but those who
+        must not be turned away."""
+        for party in self._greed.smallest(len(self._greed)):
+            if not (last := party.last).kept:
+                return last
+        return None
 
     def is_greediest(self, entry: Entry) -> bool:
         """Whether nobody would have more waiting for its weight than a newcomer's tenant."""
         own = self.party(entry.tenant, entry.weight)
         greed = (len(own) + 1) / entry.weight
-        return all(_greed(party) <= greed for party in self.parties.values() if party is not own)
+        return all(_greed(p) <= greed for p in self._greed.smallest(2) if p is not own)
+
+    def typical_cost(self, entry: Entry) -> float:
+        """Of one of those that wait in its lane; of the newcomer itself if nobody does."""
+        waiting = self.waiting_in[entry.long]
+        return self.backlog[entry.long] / waiting if waiting else entry.cost
 
     def work_before(self, entry: Entry, seconds: float) -> float:
         """Cost of all in its lane of the class that is served before a newcomer's turn, were that
-        to come in so many seconds: of what waits, and of what will have come."""
-        own, long = self.party(entry.tenant, entry.weight), entry.long
-        others = (
-            (party.account, party.backlog(long) + party.inflow[long].value(entry.arrived) * seconds)
-            for party in self.parties.values()
-            if party is not own
-        )
-        ahead = own.line(entry).cost_before(entry.deadline)
-        return self._time.work_before(own.account, ahead, others)
+        to come in so many seconds: of what waits, and of what will have come.
 
-    def backlog(self, long: bool) -> int:
-        return sum(party.backlog(long) for party in self.parties.values())
+        Each of those who have most waiting is looked at. All others together get no more than
+        they have, nor more than takes their counters to where its own is; the smaller of the two
+        counts, with all that they bring. So this errs only upwards: a request may be refused that
+        would have been in time.
+        """
+        own, long, now = self.party(entry.tenant, entry.weight), entry.long, entry.arrived
+        ahead = own.line(entry).cost_before(entry.deadline)
+        end = self._time.end(own.account, ahead)
+        heavy = [party for party in self._greed.smallest(HEAVY) if party is not own]
+        theirs = [(p.account, p.backlog(long) + p.inflow[long].value(now) * seconds) for p in heavy]
+        work = ahead + self._time.work_before(end, theirs)
+        waiting = self.backlog[long] - own.backlog(long)
+        coming = self.inflow[long].value(now) - own.inflow[long].value(now)
+        weight = self._weight_waiting - (own.account.weight if own else 0.0)
+        for party in heavy:
+            waiting -= party.backlog(long)
+            coming -= party.inflow[long].value(now)
+            weight -= party.account.weight
+        until_then = weight * max(end - self._time.now, 0.0)
+        return work + min(waiting, until_then) + max(coming, 0.0) * seconds
 
     def charge(self, entry: Entry, cost: int) -> None:
         entry.charged += cost
         self.account.charge(cost)
-        self.parties[entry.tenant].account.charge(cost)
+        party = self.parties[entry.tenant]
+        party.account.charge(cost)
+        if party:
+            self._rank(party)
+
+    def serve(self, cost: int) -> None:
+        """So much was served to those who run. While nobody waits, virtual time goes by that."""
+        if not self.waiting and self._weight_running:
+            self._time.serve(cost, self._weight_running)
+            self._sweep()
 
     def begin(self, entry: Entry, now: float) -> None:
         """It has its place."""
         party = self.parties[entry.tenant]
+        self._remove(party, entry)
+        if not party.running:
+            self._weight_running += party.account.weight
         party.running += 1
-        party.line(entry).remove(entry)
-        self._count(entry, -1)
         self.served_at = now
 
     def end(self, entry: Entry, answered: bool) -> None:
         """It has given its place back. answered: it ended by itself."""
         party = self.parties[entry.tenant]
         party.running -= 1
+        if not party.running:
+            self._weight_running -= party.account.weight
         if answered:
             party.outputs += LEARNING * (entry.generated - party.outputs)
             self._outputs += LEARNING * (entry.generated - self._outputs)
         self._forget(party)
 
+    def _remove(self, party: Party, entry: Entry) -> int:
+        """What it was expected to cost."""
+        line = party.line(entry)
+        before = line.cost
+        line.remove(entry)
+        cost = before - line.cost
+        self.backlog[entry.long] -= cost
+        del self._arrivals[entry]
+        self._count(party, entry, -1)
+        if not party:
+            self._time.leave(party.account)
+            self._weight_waiting -= party.account.weight
+        return cost
+
+    def _count(self, party: Party, entry: Entry, change: int) -> None:
+        self.waiting += change
+        self.waiting_in[entry.long] += change
+        if party:
+            self._greed.put(party, -_greed(party))
+        else:
+            self._greed.discard(party)
+        self._rank(party)
+
+    def _rank(self, party: Party) -> None:
+        """Put it in its place among those who wait for their turn."""
+        for long, line in ((False, party.short), (True, party.long)):
+            if line:
+                self._turns[long].put(party, party.account.time)
+            else:
+                self._turns[long].discard(party)
+
+    def _reweigh(self, party: Party, weight: float) -> None:
+        change = weight - party.account.weight
+        if not change:
+            return
+        party.account.reweigh(weight)
+        if party:
+            self._weight_waiting += change
+        if party.running:
+            self._weight_running += change
+
     def _forget(self, party: Party) -> None:
-        """Drop who has nothing going on and no lead that would have to be remembered."""
-        if self._is_over(party):
-            del self.parties[party.id]
-        if len(self.parties) >= self._sweep_at:
-            for other in [p for p in self.parties.values() if self._is_over(p)]:
-                del self.parties[other.id]
-            self._sweep_at = max(KEPT, 2 * len(self.parties))
+        """Drop it if it has nothing going on: now, or when the others have been served as much."""
+        if not (party or party.running):
+            heapq.heappush(self._idle, (party.account.time, next(self._serial), party))
+        self._sweep()
+
+    def _sweep(self) -> None:
+        while self._idle and self._idle[0][0] <= self._time.now:
+            _, _, party = heapq.heappop(self._idle)
+            if self._is_over(party) and self.parties.get(party.id) is party:
+                del self.parties[party.id]
 
     def _is_over(self, party: Party) -> bool:
         return not (party or party.running) and party.account.time <= self._time.now
-
-    def earliest(self) -> Iterator[Entry]:
-        """Of each line the one whose deadline is first."""
-        for party in self.parties.values():
-            for line in party.lines:
-                yield line.earliest
 
 
 def _greed(party: Party) -> float:

@@ -1,11 +1,12 @@
-"""A request that is turned away because there is too much work."""
+"""A request that is turned away."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-ShedReason = Literal["queue_full", "would_be_late", "waited_too_long"]
+ShedReason = Literal["queue_full", "would_be_late", "waited_too_long", "no_worker"]
+"""no_worker: none will come, or came, before its deadline. All others: there is too much work."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,8 @@ class Charge:
     def ending(self) -> Ending:
         """How the request ended as a whole."""
         if self.job.fault is not None:
-            return "rejected" if isinstance(self.job.fault, Refused) else "error"
+            begun = any(choice.running is not None for choice in self.job.choices)
+            return "rejected" if isinstance(self.job.fault, Refused) and not begun else "error"
         reasons = {c.finish.reason if c.finish else "cancelled" for c in self.job.choices}
         for reason in ("cancelled", "length"):
             if reason in reasons:

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from msgspec.structs import replace
+
+from headrace.dispatch.siblings import Siblings
 from headrace.dispatch.terms import Terms
 from headrace.edge.services import Places, Running
 from headrace.engine.output import Finish, Output
@@ -75,14 +78,15 @@ class Choice:
 class Job:
     """Runs the generations of a request side by side.
 
-    The first fault ends all of them. `cancel` stops the work, wherever it is, and lets `run`
+    Once one of them has its place, the others get theirs, too, however long that takes. The first
+    fault ends all of them. `cancel` stops the work, wherever it is, and lets `run`
     return with the counts of what was generated until then.
     """
 
     def __init__(self, places: Places, requests: Sequence[GenerationRequest], terms: Terms) -> None:
         self.choices = [Choice(request) for request in requests]
         self._places = places
-        self._terms = terms
+        self._terms = replace(terms, siblings=Siblings()) if len(requests) > 1 else terms
         self._given_up = False
         self.fault: Exception | None = None  # the first one
 

@@ -59,15 +59,16 @@ _RIDGE = 1e-12  # where features go together, any split of their cost will do
 @dataclass(slots=True)
 class Load:
     """What a step computes. attended: positions that its tokens attend to, themselves included,
-    in all. decodes: sequences that get their next token."""
+    in all. decoded: those of its tokens that are not of prompts: the last ones of sequences, and
+    what was guessed or forced behind them."""
 
     tokens: int = 0
     attended: int = 0
-    decodes: int = 0
+    decoded: int = 0
 
     @property
     def of_prompts(self) -> int:
-        return self.tokens - self.decodes
+        return self.tokens - self.decoded
 
     def add(self, count: int, position: int) -> None:
         """`count` tokens of a sequence, from that position on."""
@@ -212,7 +213,7 @@ class StepBudget:
     def sooner_beside(self, load: Load, position: int, pending: int) -> bool:
         """Whether a prompt that lacks so many tokens from there on is through in fewer steps of
         this load beside them than in them. Its last token is computed in one in any case."""
-        if not self.slices or self._target_itl is None or not load.decodes:
+        if not self.slices or self._target_itl is None or not load.decoded:
             return False
         middle = position + pending // 2
         most = min(self.max_tokens - load.tokens, self._most_tried)
@@ -235,7 +236,7 @@ class StepBudget:
         that fit if nobody decodes.
         """
         room = self.max_tokens - load.tokens
-        if self._targeted and load.decodes:
+        if self._targeted and load.decoded:
             most = self._most_tried - load.of_prompts
             least = 0 if load.of_prompts else LEAST_CHUNK
             if self._target_itl is not None:
@@ -255,7 +256,7 @@ class StepBudget:
         they don't come together again. Where nobody decodes, or throughput is the target, steps
         are filled.
         """
-        if self._target_throughput is not None or not load.decodes:
+        if self._target_throughput is not None or not load.decoded:
             return False
         return load.of_prompts >= FIRST_CHUNK
 

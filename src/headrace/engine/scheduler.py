@@ -217,7 +217,7 @@ class Scheduler:
                 plan.add(sequence, count)
         if self.speculator is not None:
             self._speculate(plan, self.speculator)
-        plan.load.decodes = plan.load.tokens
+        plan.load.decoded = plan.load.tokens
         self._add_prompts(plan)
         if self._beside is not None:
             plan.beside = self._beside

@@ -39,7 +39,9 @@ def queue_families(
     )
     long_places = GaugeMetricFamily("headrace_long_places", "Most of those.", labels=MODEL)
     sheds = CounterMetricFamily(
-        "headrace_sheds", "Requests turned away with 529.", labels=(*MODEL, "class", "reason")
+        "headrace_sheds",
+        "Requests turned away with 529, or 503 for want of an engine.",
+        labels=(*MODEL, "class", "reason"),
     )
     for model, version, status in queues:
         places.add_metric((model, version), status.places)

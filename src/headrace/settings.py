@@ -95,7 +95,10 @@ class Settings(EngineSettings, BaseSettings):
         int, Field(ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
     ] = 8080
     data_dir: Annotated[
-        Path, Field(description="Database, pepper and spool of this installation.")
+        Path,
+        Field(
+            description="Folder of this installation: its database and the secret that hashes keys."
+        ),
     ] = Field(default_factory=lambda: _xdg("XDG_DATA_HOME", ".local/share") / "headrace")
     models_dir: Annotated[
         Path, Field(description="Downloaded models; many data directories may share it.")

@@ -17,6 +17,7 @@ KEY = "hr-test_key"
 class FakeService:
     """Answers each message with its words, backwards. `requests` are the bodies it got.
 
+    The message "long" is cut off at its longest length after some reasoning.
     The message "forever" is answered by "and on" until the client leaves; "fail" breaks off with
     an error event; "refuse" is a 400.
     """
@@ -67,6 +68,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif message == "fail":
             self.delta("half an")
             self.event({"error": {"message": "the worker died"}})
+        elif message == "long":
+            self.event({"choices": [{"index": 0, "delta": {"reasoning_content": "hmm"}}]})
+            self.delta("a line\u2028and half")
+            self.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+            self.wfile.write(b"data: [DONE]\n\n")
         else:
             words = message.split()[::-1]
             for number, word in enumerate(words):
@@ -93,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.event({"choices": [{"index": 0, "delta": {"content": text}}]})
 
     def event(self, data: dict[str, Any]) -> None:
-        self.wfile.write(f": comment\n\ndata: {json.dumps(data)}\n\n".encode())
+        self.wfile.write(f": comment\n\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode())
         self.wfile.flush()
 
     def reply(self, status: int, data: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.load.fake_server import FakeServer, token, usage
 
-from .conftest import Headrace
+from .conftest import Headrace, complaint
 
 
 def test_figures_are_shown_and_written(headrace: Headrace, tmp_path: Path) -> None:
@@ -28,21 +28,21 @@ def test_figures_are_shown_and_written(headrace: Headrace, tmp_path: Path) -> No
 
 def test_a_server_without_schemas_is_no_failure(headrace: Headrace) -> None:
     with FakeServer([b"no schemas"], status=400).running() as server:
-        result = headrace("bench", "W6", "--url", server.url, "--runs", "1")
+        result = headrace("bench", "W6", "--url", server.url, "--model", "m", "--runs", "1")
     assert result.returncode == 0, result.stderr
     assert "not supported yet" in result.stdout
 
 
 def test_any_other_refusal_is_an_error(headrace: Headrace) -> None:
     with FakeServer([b"no such key"], status=401).running() as server:
-        result = headrace("bench", "W1", "--url", server.url)
+        result = headrace("bench", "W1", "--url", server.url, "--model", "m")
     assert result.returncode == 1
     assert "no such key" in result.stderr
 
 
 def test_a_failing_server_is_an_error(headrace: Headrace) -> None:
     with FakeServer([b"out of memory"], status=500).running() as server:
-        result = headrace("bench", "W1", "--url", server.url)
+        result = headrace("bench", "W1", "--url", server.url, "--model", "m")
     assert result.returncode == 1
     assert "out of memory" in result.stderr
 
@@ -51,3 +51,30 @@ def test_an_unknown_workload_is_named(headrace: Headrace) -> None:
     result = headrace("bench", "W99")
     assert result.returncode == 2
     assert "W99" in result.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_one_line(headrace: Headrace) -> None:
+    line = complaint(headrace("bench", "W1", "--model", "m", HEADRACE_PORT="1"))
+    assert line == "no service answers at http://127.0.0.1:1/v1"
+
+
+def test_port_and_key_come_from_the_settings_and_runs_are_printed_as_json(
+    headrace: Headrace,
+) -> None:
+    fake = FakeServer([token("a"), token("b"), usage(128, 128)])
+    with fake.running() as server:
+        port = server.url.removesuffix("/v1").rpartition(":")[2]
+        result = headrace(
+            "bench",
+            "W1",
+            "--model",
+            "m",
+            "--runs",
+            "1",
+            "--json",
+            HEADRACE_PORT=port,
+            HEADRACE_BOOTSTRAP_KEY="hr-a_b",
+        )
+    assert result.returncode == 0, result.stderr
+    assert len(json.loads(result.stdout)["W1"]) == 1
+    assert {headers["authorization"] for _, headers, _ in fake.requests} == {"Bearer hr-a_b"}

@@ -85,6 +85,29 @@ def test_an_answer_that_breaks_off_is_an_error(headrace: Headrace, service: Fake
     assert done.stderr == "headrace: the answer broke off: the worker died\n"
 
 
+def test_input_that_is_no_utf8_is_a_sentence_that_names_the_byte(
+    service: FakeService, environment: dict[str, str], tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        command("chat", "--url", service.url, "--key", KEY),
+        input=b"caf\xe9\n",
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == b"headrace: standard input is not UTF-8: byte 3 is 0xe9\n"
+
+
+def test_an_answer_that_was_cut_off_says_so_and_reasoning_stays_out_of_a_pipe(
+    headrace: Headrace, service: FakeService
+) -> None:
+    done = headrace("chat", "--url", service.url, "--key", KEY, stdin="long")
+    assert done.stdout == "a line\u2028and half\n"
+    assert done.stderr.endswith(", cut off at its longest length]\n")
+
+
 def test_no_service_is_a_sentence(headrace: Headrace) -> None:
     line = complaint(headrace("chat", "--url", "http://127.0.0.1:1", stdin="hello"))
     assert line == "no service answers at http://127.0.0.1:1; `headrace serve` starts one"
@@ -167,6 +190,24 @@ def test_turns_build_up_until_cleared(service: FakeService, terminal: Terminal) 
     assert terminal.process.wait(20) == 0
     asked = [contents(request) for request in service.requests]
     assert asked == [["a b"], ["a b", "b a", "refuse"], ["a b", "b a", "c"], ["d"]]
+
+
+@pytest.mark.timeout(60)
+def test_lines_that_are_pasted_together_are_one_message(
+    service: FakeService, terminal: Terminal
+) -> None:
+    terminal.read_to("> ")
+    terminal.type("one\ntwo\nthree")
+    terminal.read_to("three two one")
+    assert [contents(request) for request in service.requests] == [["one\ntwo\nthree"]]
+
+
+@pytest.mark.timeout(60)
+def test_reasoning_is_shown_on_a_terminal(terminal: Terminal) -> None:
+    terminal.read_to("> ")
+    terminal.type("long")
+    assert "hmm" in terminal.read_to("a line")
+    terminal.read_to("cut off at its longest length")
 
 
 @pytest.mark.timeout(60)

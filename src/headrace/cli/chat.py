@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import select
 import sys
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from headrace.cli.flags import with_settings
 from headrace.cli.output import CommandError
-from headrace.cli.remote import ApiKey, Url, connection, request
+from headrace.cli.remote import ApiKey, Url, connection, first_model, request
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
+
+PASTE_SECONDS = 0.05
+"""Lines that come so soon after each other were pasted together."""
 
 HELP = "/clear forgets the conversation, /exit (or Ctrl-D) leaves, Ctrl-C stops an answer"
 
@@ -37,27 +42,39 @@ def chat(
         sampling = {"temperature": temperature, "max_tokens": max_tokens}
         conversation = Conversation(
             client,
-            model or _first_model(client),
+            model or first_model(client),
             system,
             {name: value for name, value in sampling.items() if value is not None},
         )
         if sys.stdin.isatty():
             _converse(conversation)
-        elif message := sys.stdin.read().strip():
+        elif message := _piped():
             _answer(conversation, message)
         else:
             raise CommandError("there is no message on standard input")
 
 
+class Piece(NamedTuple):
+    """Text of an answer, or of the reasoning before it."""
+
+    text: str
+    reasoning: bool = False
+
+
 @dataclass
 class Timing:
-    """Of one answer: seconds to its first text and to its end, tokens if the service said."""
+    """Of one answer: seconds to its first text and to its end, tokens if the service said.
+    cut: whether it ended because it reached its longest length."""
 
     first: float | None = None
     total: float = 0.0
     tokens: int | None = None
+    cut: bool = False
 
     def __str__(self) -> str:
+        return f"{self._speed()}, cut off at its longest length" if self.cut else self._speed()
+
+    def _speed(self) -> str:
         if self.first is None:
             return f"no text, {self.total:.2f} s"
         if self.tokens is None:
@@ -81,25 +98,26 @@ class Conversation:
     def clear(self) -> None:
         self.turns.clear()
 
-    def ask(self, message: str) -> Generator[str, None, None]:
-        """The answer's text as it comes. What came before an interruption stays part of the
-        conversation; a message that failed does not.
+    def ask(self, message: str) -> Generator[Piece, None, None]:
+        """The answer's text as it comes, its reasoning first. Answers that were interrupted stay
+        part of the conversation; reasoning and messages that failed do not.
 
         Raises CommandError if the service cannot be reached or refuses.
         """
         self.turns.append({"role": "user", "content": message})
         said: list[str] = []
         try:
-            for text in self._stream():
-                said.append(text)
-                yield text
+            for piece in self._stream():
+                if not piece.reasoning:
+                    said.append(piece.text)
+                yield piece
         finally:
             if said:
                 self.turns.append({"role": "assistant", "content": "".join(said)})
             else:
                 self.turns.pop()
 
-    def _stream(self) -> Iterator[str]:
+    def _stream(self) -> Iterator[Piece]:
         system = [{"role": "system", "content": self.system}] if self.system else []
         body = {
             "model": self.model,
@@ -115,9 +133,11 @@ class Conversation:
                 if usage := event.get("usage"):
                     self.timing.tokens = usage["completion_tokens"]
                 for choice in event.get("choices", []):
-                    if text := choice["delta"].get("content"):
-                        self.timing.first = self.timing.first or self.timing.total
-                        yield text
+                    self.timing.cut |= choice.get("finish_reason") == "length"
+                    for name in ("reasoning_content", "content"):
+                        if text := choice["delta"].get(name):
+                            self.timing.first = self.timing.first or self.timing.total
+                            yield Piece(text, reasoning=name != "content")
 
 
 def _converse(conversation: Conversation) -> None:
@@ -126,7 +146,7 @@ def _converse(conversation: Conversation) -> None:
     typer.secho(f"{conversation.model} at {conversation.client.base_url}. {HELP}.", dim=True)
     while True:
         try:
-            message = input("\n> ").strip()
+            message = _typed().strip()
         except EOFError:
             typer.echo()
             return
@@ -146,14 +166,42 @@ def _converse(conversation: Conversation) -> None:
                 typer.secho(str(error), fg="red", err=True)
 
 
-def _answer(conversation: Conversation, message: str) -> None:
-    """Print an answer while it comes, then how fast it was. Ctrl-C ends it, and with it the
-    service's work, as the connection closes."""
-    answer = conversation.ask(message)
-    stopped = ""
+def _piped() -> str:
+    """The whole standard input. Raises CommandError if it is no text."""
+    data = sys.stdin.buffer.read()
     try:
-        for text in answer:
-            typer.echo(text, nl=False)
+        return data.decode().strip()
+    except UnicodeDecodeError as error:
+        raise CommandError(
+            f"standard input is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        ) from None
+
+
+def _typed() -> str:
+    """A line, or all lines of a text that was pasted: they are there at once."""
+    try:
+        lines = [input("\n> ")]
+        with contextlib.suppress(EOFError):  # the next prompt is told, too
+            while select.select([sys.stdin], [], [], PASTE_SECONDS)[0]:
+                lines.append(input())
+    except UnicodeDecodeError:
+        typer.secho("That is not UTF-8.", dim=True)
+        return ""
+    return "\n".join(lines)
+
+
+def _answer(conversation: Conversation, message: str) -> None:
+    """Print an answer while it comes, then how fast it was. Reasoning goes to a terminal alone,
+    dimmed. Ctrl-C ends the answer, and with it the service's work, as the connection closes."""
+    answer = conversation.ask(message)
+    terminal, reasoning, stopped = sys.stdout.isatty(), False, ""
+    try:
+        for piece in answer:
+            if not piece.reasoning:
+                typer.echo("\n\n" * (reasoning and terminal) + piece.text, nl=False)
+            elif terminal:
+                typer.secho(piece.text, dim=True, nl=False)
+            reasoning = piece.reasoning
     except KeyboardInterrupt:
         if not sys.stdin.isatty():
             raise
@@ -164,22 +212,23 @@ def _answer(conversation: Conversation, message: str) -> None:
     typer.secho(f"[{stopped}{conversation.timing}]", dim=True, err=True)
 
 
-def _first_model(client: httpx.Client) -> str:
-    with request(client, "GET", "/v1/models", None) as reply:
-        reply.read()
-        models = reply.json()["data"]
-    if not models:
-        raise CommandError(f"the service at {client.base_url} serves no model")
-    return str(models[0]["id"])
-
-
 def _events(reply: httpx.Response) -> Iterator[dict[str, Any]]:
     """The JSON of each server-sent event. Raises CommandError for an error event."""
-    for line in reply.iter_lines():
-        data = line.removeprefix("data:").strip()
-        if not line.startswith("data:") or data == "[DONE]":
+    for line in _lines(reply):
+        data = line.removeprefix(b"data:").strip()
+        if not line.startswith(b"data:") or data == b"[DONE]":
             continue
         event: dict[str, Any] = json.loads(data)
         if error := event.get("error"):
             raise CommandError(f"the answer broke off: {error['message']}")
         yield event
+
+
+def _lines(reply: httpx.Response) -> Iterator[bytes]:
+    """Lines as event streams have them. httpx splits at every Unicode line break, which may stand
+    within an event's JSON."""
+    rest = b""
+    for data in reply.iter_bytes():
+        *lines, rest = (rest + data).split(b"\n")
+        yield from (line.rstrip(b"\r") for line in lines)
+    yield rest

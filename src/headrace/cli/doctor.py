@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from headrace.cli.flags import with_settings
+from headrace.cli.machine import free_memory
 from headrace.cli.output import JsonFlag, print_json, size
 from headrace.settings import Settings
 from headrace.units import GIB, MIB
@@ -237,7 +238,7 @@ def _memory(settings: Settings) -> Iterator[Finding]:
     if engine is None:
         engine = settings.memory or (settings.kv_memory or DEFAULT_KV) + OVERHEAD
     needed = engine + OVERHEAD
-    free = _free_memory()
+    free = free_memory()
     detail = f"{size(free)} free; {size(needed)} are needed at most, {size(engine)} by the engine"
     detail += f", whose KV cache has {settings.kv_cache} keys"
     if needed > free:
@@ -388,19 +389,3 @@ def _space(check: str, folder: Path, needed: int) -> Finding:
 
 def _nearest_existing(folder: Path) -> Path:
     return next(path for path in (folder, *folder.parents) if path.exists())
-
-
-def _free_memory() -> int:
-    """Bytes that processes here may still take: the machine's, or less where a control group
-    (version 2) says so."""
-    free = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        free = int(fields["MemAvailable"].split()[0]) * 1024
-    group = Path("/sys/fs/cgroup")
-    try:
-        limit = int((group / "memory.max").read_text())  # "max" where there is none
-        return min(free, limit - int((group / "memory.current").read_text()))
-    except (OSError, ValueError):
-        return free

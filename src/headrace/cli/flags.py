@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any, get_type_hints
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import typer
 from pydantic import ByteSize
@@ -16,8 +18,22 @@ from headrace.settings import PREFIX, Settings, flag_of
 FILE_ONLY = ("models",)
 """Settings that are more than a flag can say."""
 
+FIRST = ("model", "host", "port", "config", "data_dir", "models_dir", "database_url")
+"""Settings that `serve --help` lists first."""
+
 SEVERAL = ("model",)
 """Settings whose flag may be given again."""
+
+
+METAVARS: dict[Any, str] = {
+    bool: "[true|false]",
+    int: "N",
+    float: "X",
+    ByteSize: "SIZE",
+    Path: "PATH",
+    dict: "JSON",
+}
+"""What flags show for the value they take, by its type."""
 
 
 def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -29,7 +45,7 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
         @with_settings("data_dir", "database_url", "config")
         def show(settings: Settings, as_json: JsonFlag = False) -> None: ...
     """
-    chosen = names or tuple(name for name in Settings.model_fields if name not in FILE_ONLY)
+    chosen = names or _all_names()
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(command)
@@ -47,6 +63,12 @@ def with_settings(*names: str) -> Callable[[Callable[..., None]], Callable[..., 
         return run
 
     return decorate
+
+
+def _all_names() -> tuple[str, ...]:
+    """Of every setting that a flag can say: what is served and where, then all others."""
+    names = [name for name in Settings.model_fields if name not in FILE_ONLY]
+    return tuple(sorted(names, key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST)))
 
 
 def _flag(name: str) -> inspect.Parameter:
@@ -74,9 +96,18 @@ def _shown(value: object) -> str:
     return value.human_readable() if isinstance(value, ByteSize) else str(value)
 
 
-def _metavar(annotation: object) -> str:
-    text = str(annotation)
-    for word, shown in (("Path", "PATH"), ("ByteSize", "SIZE"), ("int", "N"), ("float", "X")):
-        if word in text:
-            return shown
+def _metavar(annotation: Any) -> str:
+    """What a flag takes: one of some words, or a kind of value."""
+    kinds = [annotation]
+    while kinds:
+        kind = kinds.pop(0)
+        origin = get_origin(kind)
+        if origin is Literal:
+            return f"[{'|'.join(map(str, get_args(kind)))}]"
+        if origin is Annotated:
+            kinds.append(get_args(kind)[0])
+        elif origin in (Union, UnionType):
+            kinds += [each for each in get_args(kind) if each is not NoneType]
+        elif (origin or kind) in METAVARS:
+            return METAVARS[origin or kind]
     return "TEXT"

@@ -33,7 +33,6 @@ app = typer.Typer(
     name="headrace",
     help="Self-hosted LLM inference: everything between an API key and a token.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -81,5 +81,5 @@ def _cell(value: object) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={item}" for name, item in value.items()) or "-"
     if isinstance(value, list | tuple | set | frozenset):
-        return ", ".join(map(str, value))
+        return ", ".join(map(str, value)) or "-"
     return str(value)

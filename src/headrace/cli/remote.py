@@ -57,6 +57,15 @@ def base_url(settings: Settings) -> str:
     return f"http://[{host}]:{settings.port}" if ":" in host else f"http://{host}:{settings.port}"
 
 
+def first_model(client: httpx.Client) -> str:
+    """The model that the service lists first. Raises CommandError if it lists none."""
+    found = answer(client, "GET", "/v1/models")
+    models = found.get("data")
+    if not models:
+        raise CommandError(f"the service at {client.base_url} serves no model")
+    return str(models[0]["id"])
+
+
 def _checked(url: str) -> str:
     if not re.match(r"https?://[\w.:\[\]-]+", url):
         raise CommandError(f"{url!r} is not a URL like http://127.0.0.1:8080")

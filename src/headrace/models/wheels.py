@@ -111,7 +111,7 @@ def _resume(wheel: Wheel, path: Path, progress: Transferred) -> None:
             return  # all of it is there; the hash decides
         response.raise_for_status()
         resumed = response.status_code == httpx.codes.PARTIAL_CONTENT
-        with path.open("ab" if resumed else "wb") as file:
+        with path.open("ab" if resumed else "wb", buffering=0) as file:
             for chunk in response.iter_raw():
                 file.write(chunk)
                 progress(file.tell())

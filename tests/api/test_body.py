@@ -128,3 +128,45 @@ def test_nothing_is_cast_to_a_number(value: str) -> None:
 
 def test_messages_quote_little_of_what_was_sent() -> None:
     assert len(refusal(json.dumps({"model": "m", "x" * 100_000: 1})).message) < 400
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert READER.read(split_fields(b"\xef\xbb\xbf" + b'{"model":"m"}')) == Order("m")
+
+
+@pytest.mark.parametrize(
+    ("body", "half", "byte"),
+    [
+        (rb'{"model":"\ud83d"}', r"\ud83d", 10),
+        (rb'{"model":"\ud83d\ude00\ude00"}', r"\ude00", 22),
+        (rb'{"model":"m","other":{"a":["\\\uD800x"]}}', r"\uD800", 30),
+        (rb'{"mod\udfff":1}', r"\udfff", 5),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_named_with_its_place(
+    body: bytes, half: str, byte: int
+) -> None:
+    assert f"half of a surrogate pair, {half}, at byte {byte}:" in refusal(body).message
+
+
+def test_what_only_looks_like_a_surrogate_is_text() -> None:
+    assert read(r'{"model":"\\ud800 \ud83d\ude00"}') == Order("\\ud800 \U0001f600")
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        ('{"model":"a","model":"b"}', "model"),
+        ('{"model":"a","mod\\u0065l":"b"}', "model"),
+        ('{"model":"a","count":1,"ratio":[{"x":1,"y":{},"y":2}]}', "y"),
+    ],
+)
+def test_a_key_that_is_twice_in_an_object_is_refused_by_its_name(body: str, key: str) -> None:
+    refused = refusal(body)
+    assert refused.param == key
+    assert f"'{key}' is twice" in refused.message
+
+
+def test_one_key_in_two_objects_is_none_that_is_twice() -> None:
+    READER.read(split_fields(b'{"model":"{\\"a\\":1,\\"a\\":1}","count":1}'))
+    split_fields(b'{"a":{"b":1},"c":{"b":1},"d":[{"b":1},{"b":' + b"9" * 5000 + b"}]}")

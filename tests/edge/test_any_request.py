@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from headrace.api.anthropic.request import MessagesRequest
 from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.completions import CompletionRequest
-from headrace.api.openai.parameters import UNSUPPORTED
+from headrace.api.openai.neutral import CHAT, COMPLETIONS
 from tests.api.anthropic.test_answers import parsed
 from tests.edge.fakes import MODEL, VOCAB, World, error_of
 from tests.edge.test_messages import refused
 
 NAMES = sorted(
-    {*ChatRequest.__struct_fields__, *CompletionRequest.__struct_fields__, *UNSUPPORTED}
+    {*ChatRequest.__struct_fields__, *CompletionRequest.__struct_fields__, *CHAT, *COMPLETIONS}
     - {"model", "messages", "prompt"}
 )
 numbers = st.sampled_from(

@@ -433,6 +433,8 @@ async def test_models_are_listed_and_shown(world: World) -> None:
     (card,) = listed["data"]
     assert (listed["object"], card["id"], card["object"]) == ("list", MODEL, "model")
     assert (await world.http.get(f"/v1/models/{MODEL}")).json() == card
+    for name in ("max_model_len", "context_length", "context_window"):
+        assert card[name] == CONTEXT
     error = error_of(await world.http.get("/v1/models/org/other"), 404)
     assert error["code"] == "model_not_found"
 
@@ -497,3 +499,35 @@ async def test_the_room_is_the_pools_where_that_is_less_than_the_context(stream:
         while_it_restarts = await world.complete(prompt=[65] * room, stream=stream)
         assert error_of(while_it_restarts, 400)["code"] == "context_length_exceeded"
         world.supervisor.capacity = capacity
+
+
+@BOTH
+@pytest.mark.parametrize("prompt", ["Y", ["Y", "N"]])
+async def test_an_echoed_prompt_of_one_token_has_a_list_of_alternatives(
+    world: World, prompt: Any, stream: bool
+) -> None:
+    fields = {"prompt": prompt, "echo": True, "logprobs": 1, "max_tokens": 0}
+    response = await world.complete(stream=stream, **fields)
+    chunks = events(response) if stream else [response.json()]
+    found = [choice["logprobs"] for chunk in chunks for choice in chunk["choices"]]
+    tops = [logprobs["top_logprobs"] for logprobs in found if logprobs]
+    assert tops == [[None]] * len(prompt)
+
+
+async def test_a_body_with_a_byte_order_mark_is_read(world: World) -> None:
+    body = b'\xef\xbb\xbf{"model": "%b", "prompt": "a", "max_tokens": 1}' % MODEL.encode()
+    assert (await world.http.post("/v1/completions", content=body)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (b'{"model": "a", "prompt": "a", "model": "b"}', "model"),
+        (b'{"prompt": "a", "metadata": {"k": "1", "k": "2"}, "model": "a"}', "k"),
+    ],
+)
+async def test_a_key_given_twice_is_refused_by_its_name(
+    world: World, body: bytes, param: str
+) -> None:
+    error = error_of(await world.http.post("/v1/completions", content=body), 400)
+    assert error["param"] == param

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from headrace.api.anthropic.errors import error_body
 from headrace.api.anthropic.version import VERSIONS
+from headrace.api.openai.errors import ContextLengthExceeded
 from headrace.edge.wire import ANTHROPIC
 from headrace.text.reasoning import Thinking
 from tests.api.anthropic.test_answers import parsed, put_together
@@ -368,19 +371,67 @@ async def test_how_much_to_think_is_told_to_templates_that_ask(world: World) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "param"),
+    "fields",
     [
-        ({"thinking": {"type": "adaptive"}}, "thinking"),
-        ({"thinking": {"type": "enabled", "budget_tokens": 7}}, "thinking"),
-        ({"output_config": {"effort": "high"}}, "output_config.effort"),
+        {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
+        {"thinking": {"type": "adaptive", "display": "omitted"}},
+        {"thinking": {"type": "disabled"}, "output_config": {"effort": "max"}},
     ],
 )
-async def test_a_model_that_does_not_think_is_not_asked_to(
-    world: World, fields: dict[str, Any], param: str
+async def test_a_model_without_thoughts_accepts_what_asks_for_none(
+    world: World, fields: dict[str, Any]
 ) -> None:
-    message = refused(await world.message(**fields), 400, "invalid_request_error")
-    assert f"'{param}'" in message
-    assert (await world.message(thinking={"type": "disabled"})).status_code == 200
+    assert (await world.message(**fields)).status_code == 200
+    plain = await world.http.post(
+        "/v1/messages/count_tokens", json={"model": MODEL, "messages": HI}
+    )
+    told = {"model": MODEL, "messages": HI, **fields}
+    assert (await world.http.post("/v1/messages/count_tokens", json=told)).json() == plain.json()
+
+
+async def test_a_model_without_thoughts_refuses_a_budget_for_them(world: World) -> None:
+    thinking = {"type": "enabled", "budget_tokens": 7}
+    message = refused(await world.message(thinking=thinking), 400, "invalid_request_error")
+    assert "'thinking'" in message
+
+
+async def test_thoughts_that_are_to_be_left_out_are_refused(world: World) -> None:
+    world.also(name="thinker", reasoning=True)
+    asked = {"model": "thinker", "thinking": {"type": "adaptive", "display": "omitted"}}
+    message = refused(await world.message(**asked), 400, "invalid_request_error")
+    assert "'thinking.display'" in message
+
+
+async def test_the_default_effort_is_accepted_where_the_template_has_no_term_for_it(
+    world: World,
+) -> None:
+    world.also(name="thinker", reasoning=True)
+    effort = {"model": "thinker", "output_config": {"effort": "high"}}
+    assert (await world.message(**effort)).status_code == 200
+    effort["output_config"] = {"effort": "low"}
+    assert "effort" in refused(await world.message(**effort), 400, "invalid_request_error")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_full_context_is_told_in_anthropics_words(world: World, stream: bool) -> None:
+    long = [{"role": "user", "content": "x" * CONTEXT}]
+    asked: Any = {"messages": long, "stream": stream}
+    message = refused(await world.message(**asked), 400, "invalid_request_error")
+    tokens = CONTEXT + len("<user></>") + 2
+    assert message == f"prompt is too long: {tokens} tokens > {CONTEXT} maximum"
+    asked = {"max_tokens": CONTEXT, "stream": stream}
+    message = refused(await world.message(**asked), 400, "invalid_request_error")
+    words = "input length and `max_tokens` exceed context limit"
+    assert message.startswith(f"{words}: {PROMPT} + {CONTEXT} > {CONTEXT},")
+
+
+def test_a_prompt_that_was_not_counted_to_its_end_is_at_least_so_long() -> None:
+    error = ContextLengthExceeded(100, 500, 1, exact=False)
+    told = json.loads(error_body(error, "r"))["error"]
+    assert told["message"] == "prompt is too long: at least 500 tokens > 100 maximum"
+    found = re.search(r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)", told["message"])
+    assert found is not None
+    assert found.groups() == ("500", "100")
 
 
 @BOTH

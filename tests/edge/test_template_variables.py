@@ -19,10 +19,11 @@ COMPARED = "{% if reasoning_effort == 'high' %}a{% elif reasoning_effort == 'non
 BUDGET = "{{ thinking_budget }}"
 
 
-def variables(source: str, **fields: Any) -> dict[str, object]:
+def variables(source: str, *, reasons: bool = True, **fields: Any) -> dict[str, object]:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], **fields}
     request = parse_chat_request(json.dumps(body).encode(), max_choices=1)
-    return template_variables(request, ChatTemplate(source, bos_token="", eos_token=""))  # type: ignore[arg-type]
+    template: Any = ChatTemplate(source, bos_token="", eos_token="")
+    return template_variables(request, template, reasons=reasons)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +35,9 @@ def variables(source: str, **fields: Any) -> dict[str, object]:
         (WRITTEN + SWITCH, "none", {"enable_thinking": False}),
         (COMPARED, "none", {"reasoning_effort": "none"}),
         (COMPARED, "high", {"reasoning_effort": "high"}),
+        (WRITTEN, "medium", {"reasoning_effort": "medium"}),
+        (SWITCH, "medium", {}),
+        (COMPARED, "medium", {}),
     ],
 )
 def test_an_effort_is_told_in_the_templates_own_terms(
@@ -69,3 +73,44 @@ def test_budgets_and_variables_by_their_own_names() -> None:
         variables(SWITCH, chat_template_kwargs=given)
     with pytest.raises(BodyError, match="so does"):
         variables(BUDGET, thinking_budget=5, chat_template_kwargs=given)
+
+
+@pytest.mark.parametrize(
+    ("source", "fields", "expected"),
+    [
+        ("{{ messages }}", {"reasoning_effort": "none"}, {}),
+        (SWITCH, {"reasoning_effort": "none"}, {"enable_thinking": False}),
+        ("{{ messages }}", {"thinking_budget": 0}, {}),
+        ("{{ messages }}", {"chat_template_kwargs": {"enable_thinking": False}}, {}),
+        ("{{ messages }}", {"chat_template_kwargs": {"thinking": False}}, {}),
+    ],
+)
+def test_a_model_without_thoughts_may_be_told_not_to_think(
+    source: str, fields: dict[str, Any], expected: dict[str, object]
+) -> None:
+    assert variables(source, reasons=False, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("reasons", "fields", "param"),
+    [
+        (False, {"reasoning_effort": "low"}, "reasoning_effort"),
+        (False, {"thinking_budget": 1}, "thinking_budget"),
+        (
+            False,
+            {"chat_template_kwargs": {"enable_thinking": True}},
+            "chat_template_kwargs.enable_thinking",
+        ),
+        (
+            True,
+            {"chat_template_kwargs": {"enable_thinking": False}},
+            "chat_template_kwargs.enable_thinking",
+        ),
+    ],
+)
+def test_what_would_change_the_answer_is_refused(
+    reasons: bool, fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(BodyError) as refused:
+        variables("{{ messages }}", reasons=reasons, **fields)
+    assert refused.value.param == param

@@ -156,7 +156,10 @@ async def test_what_the_template_knows_is_honoured(world: World) -> None:
         ({"thinking_budget": -1}, "thinking_budget"),
         ({"chat_template_kwargs": {"nope": 1}}, "chat_template_kwargs.nope"),
         ({"chat_template_kwargs": {"messages": 1}}, "chat_template_kwargs.messages"),
-        ({"chat_template_kwargs": {"enable_thinking": [1]}}, "chat_template_kwargs"),
+        (
+            {"chat_template_kwargs": {"enable_thinking": [1]}},
+            "chat_template_kwargs.enable_thinking",
+        ),
         (
             {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": True}},
             "reasoning_effort",

@@ -263,3 +263,32 @@ def test_a_marker_is_one_control_token_or_none() -> None:
     assert BUILDER.control("[x]") == TOKENIZER.encode("[x]", special=True)[0]
     assert BUILDER.control("[x][x]") is None
     assert BUILDER.control("x") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ("{{ a | tojson }}", '"{\\"city\\": \\"Mal"'),
+        ("{{ a if a is string else a | tojson }}", '{"city": "Mal'),
+        ("{% for k, v in a.items() %}{{ k }}={{ v }};{% endfor %}", 'arguments={"city": "Mal;'),
+        ("{% for k in a %}{{ a[k] }};{% endfor %}", '{"city": "Mal;'),
+    ],
+)
+def test_arguments_that_are_no_json_are_shown_as_the_template_can(
+    written: str, expected: str
+) -> None:
+    source = (
+        "{% for m in messages %}{% for c in m.tool_calls or [] %}{% set a = c.function.arguments %}"
+        f"{written}{{% endfor %}}{{% endfor %}}{{% if tools %}}{{% endif %}}"
+    )
+    function = {"name": "f", "arguments": '{"city": "Mal'}
+    called = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": function}]}
+    builder = PromptBuilder.for_model(TOKENIZER, source)
+    assert TOKENIZER.decode(builder.chat([called])) == expected
+
+
+def test_arguments_that_are_no_json_are_told_in_words_too() -> None:
+    function = {"name": "f", "arguments": '{"city": "Mal'}
+    called = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": function}]}
+    told = TOKENIZER.decode(PromptBuilder.for_model(TOKENIZER, None).chat([called]))
+    assert '{"name": "f", "arguments": "{\\"city\\": \\"Mal"}' in told

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
 from itertools import accumulate
 from typing import Any, Generic, TypeVar, get_type_hints
@@ -16,9 +18,16 @@ MAX_DEPTH = 64
 MAX_CONTAINERS = 100_000
 """Most arrays and objects that a body may have."""
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
 _NOT_STRUCTURE = bytes(b for b in range(256) if b not in b'"[]{}')
 _CHANGE_OF_DEPTH = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_ESCAPED_SURROGATES = re.compile(
+    rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<alone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 _PATH = re.compile(r" - at `(?:key` in `)?\$(?P<path>[^`]*)`$")
+_IN_MAPPING = re.compile(r" - at `(?:\$\[\.\.\.\]|key` in `\$)`$")
 _NAMED_FIELD = re.compile(r"Object (?:missing required|contains unknown) field `(?P<name>.*)`$")
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -49,17 +58,57 @@ def check_structure(body: bytes) -> None:
         raise BodyError(f"The request body nests deeper than {MAX_DEPTH} levels.")
 
 
+def check_keys(text: str) -> None:
+    """Raises BodyError if one object, at any depth, has a key twice: readers of JSON differ in
+    which of the two counts. text: valid JSON."""
+    _UNIQUE_KEYS.decode(text)
+
+
+def _check_object(pairs: list[tuple[str, object]]) -> None:
+    if len(dict(pairs)) == len(pairs):
+        return
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            param = _shorten(name)
+            raise BodyError(f"The key '{param}' is twice in one object of the body.", param)
+        seen.add(name)
+
+
+# Numbers are read as floats, since Python refuses integers of more than 4300 digits.
+_UNIQUE_KEYS = json.JSONDecoder(object_pairs_hook=_check_object, parse_int=float)
+
+
+def _check_surrogates(body: bytes) -> None:
+    """Raises BodyError for an escape of half a surrogate pair, which stands for no character."""
+    for found in _ESCAPED_SURROGATES.finditer(body):
+        if alone := found["alone"]:
+            raise BodyError(
+                f"The request body has half of a surrogate pair, {alone.decode()}, at byte "
+                f"{found.start('alone')}: it stands for no character."
+            )
+
+
 def split_fields(body: bytes) -> dict[str, msgspec.Raw]:
-    """The body's keys with their values unparsed. Raises BodyError if it is no JSON object."""
+    """The body's keys with their values unparsed. A byte order mark before it is skipped.
+
+    Raises BodyError if it is no JSON object, or has a key twice at any depth.
+    """
+    body = body.removeprefix(BYTE_ORDER_MARK)
     check_structure(body)
     try:
-        body.decode()
-        return msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        text = body.decode()
+        fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        _check_surrogates(body)
+        with suppress(json.JSONDecodeError):  # told when its field is read
+            check_keys(text)
+        return fields
     except UnicodeDecodeError as error:
         raise BodyError(f"The request body is not valid UTF-8 (byte {error.start}).") from None
     except msgspec.ValidationError as error:
         raise BodyError(f"The request body must be a JSON object: {error}.") from None
     except msgspec.DecodeError as error:
+        _check_surrogates(body)
         reason = str(error) if body.strip() else "it is empty"
         raise BodyError(f"The request body is not valid JSON: {_shorten(reason)}.") from None
 
@@ -110,10 +159,23 @@ class FieldReader(Generic[T]):
         try:
             return self._decoders[name].decode(raw)
         except msgspec.ValidationError as error:
-            raise _explain(name, str(error)) from None
+            fault = str(error)
+            if _IN_MAPPING.search(fault) and (key := self._faulty_key(name, raw)):
+                fault, name = key[1], f"{name}.{_shorten(key[0], 64)}"
+            raise _explain(name, fault) from None
         except msgspec.DecodeError as error:
             message = f"Invalid '{name}': it is not valid JSON: {_shorten(str(error))}."
             raise BodyError(message, name) from None
+
+    def _faulty_key(self, name: str, raw: msgspec.Raw) -> tuple[str, str] | None:
+        """Of a field that maps keys to values, the first key that is at fault, and how."""
+        entries = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+        for key, value in entries.items():
+            try:
+                self._decoders[name].decode(msgspec.json.encode({key: value}))
+            except msgspec.ValidationError as error:
+                return key, _IN_MAPPING.sub("", str(error))
+        return None
 
 
 class QueryReader(Generic[T]):

@@ -30,7 +30,7 @@ class Header:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Body:
     """A JSON body. struct: as `FieldReader` reads it, or with `null_is_absent` False as msgspec
-    does. extra: schemas of properties that are let through beside it."""
+    does. extra: schemas of properties, or of more values of its own, that are accepted too."""
 
     struct: type[msgspec.Struct]
     null_is_absent: bool = True
@@ -172,7 +172,9 @@ def _as_read(schema: Schema, body: Body) -> None:
             if name not in schema["required"] and not _allows_null(value):
                 default = {"default": value.pop("default")} if "default" in value else {}
                 properties[name] = {"anyOf": [value, {"type": "null"}], **default}
-    properties.update(body.extra)
+    for name, value in body.extra.items():
+        known = properties.get(name)
+        properties[name] = value if known is None else {"anyOf": [known, value]}
 
 
 def _as_written(schema: Schema) -> None:

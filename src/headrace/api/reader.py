@@ -7,48 +7,67 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from headrace.api.body import BodyError, FieldReader, check_structure, split_fields
+from headrace.api.body import (
+    BYTE_ORDER_MARK,
+    BodyError,
+    FieldReader,
+    check_keys,
+    check_structure,
+    split_fields,
+)
 
 R = TypeVar("R", bound=msgspec.Struct)
 
-Unsupported = Mapping[str, tuple[str, ...]]
-"""Parameters of an API that change the answer and that we cannot honour yet, each with the
-values (as compact JSON) that ask for what we do anyway, which are let through."""
+Neutral = Mapping[str, tuple[str, ...] | None]
+"""Values (as compact JSON) by which a parameter changes nothing, so that they are accepted, as
+null is. None: any value, since the parameter says nothing without another one that is refused.
+All other values of a parameter that the request's struct does not have are refused."""
 
 
 class RequestReader(Generic[R]):
     """Reads a body in one go where it is as it should be; else field by field, which takes null
     for absent and tells what is wrong."""
 
-    def __init__(self, struct: type[R], unsupported: Unsupported) -> None:
+    def __init__(self, struct: type[R], neutral: Neutral) -> None:
         self._whole = msgspec.json.Decoder(struct)
         self._fields = FieldReader(struct)
-        self._unsupported = unsupported
+        self._neutral = neutral
 
     def read(self, body: bytes) -> R:
         """Raises BodyError naming the field that is at fault."""
+        body = body.removeprefix(BYTE_ORDER_MARK)
         check_structure(body)
         try:
-            body.decode()
-            return self._whole.decode(body)
+            text = body.decode()
+            request = self._whole.decode(body)
         except (UnicodeDecodeError, msgspec.DecodeError):
             return self.read_fields(body)
+        check_keys(text)
+        return request
 
     def read_fields(self, body: bytes) -> R:
         fields = split_fields(body)
-        for name in [name for name in fields if name in self._unsupported]:
-            if not _asks_for_nothing(fields.pop(name), self._unsupported[name]):
-                raise unsupported(name)
+        for name in [name for name in fields if name in self._neutral]:
+            values = self._neutral[name]
+            if values is None or _is_one_of(fields[name], values):
+                del fields[name]
+            elif name not in self._fields.names:
+                raise unsupported(name, values)
         return self._fields.read(fields)
 
 
-def unsupported(param: str) -> BodyError:
-    return BodyError(f"The parameter '{param}' is not supported by this server yet.", param)
+def unsupported(param: str, values: tuple[str, ...] = ()) -> BodyError:
+    """values: those that are accepted, as compact JSON."""
+    but = f", except as {' or '.join(values)}" if values else ""
+    return BodyError(f"The parameter '{param}' is not supported by this server{but}.", param)
 
 
-def _asks_for_nothing(raw: msgspec.Raw, values: tuple[str, ...]) -> bool:
+def _is_one_of(raw: msgspec.Raw, values: tuple[str, ...]) -> bool:
+    """Whether it is null or one of the values; 1.0 is 1."""
     try:
         value: Any = msgspec.json.decode(raw)
     except msgspec.DecodeError:
         return False
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value is None or msgspec.json.encode(value).decode() in values

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from headrace.access.principal import Principal
 from headrace.api.anthropic.models import ModelInfo, model_info, model_page
 from headrace.api.anthropic.version import HEADER, check_version
-from headrace.api.openai.models import ModelCard, ModelList
+from headrace.api.openai.models import ModelCard, ModelList, model_card
 from headrace.edge.authentication import authenticate
 from headrace.edge.exchange import exchange_of
 from headrace.edge.rate_limits import rate_limit_headers
@@ -57,4 +57,4 @@ def _info(name: str, model: ServedModel) -> ModelInfo:
 
 
 def _card(name: str, model: ServedModel) -> ModelCard:
-    return ModelCard(id=name, created=model.created)
+    return model_card(name, model.created, model.context_length)

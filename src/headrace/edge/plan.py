@@ -23,7 +23,7 @@ from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_answer import ChatAnswer
 from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
-from headrace.api.openai.errors import context_length_exceeded, invalid_request
+from headrace.api.openai.errors import ContextLengthExceeded, invalid_request
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.api.openai.response_format import Form
 from headrace.edge.answer_grammar import answer_grammar
@@ -121,7 +121,7 @@ class Planner:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         form, calls, limit = request.form, request.calls, request.token_limit
         messages = request.conversation()
-        variables = template_variables(request, self._prompts)
+        variables = template_variables(request, self._prompts, reasons=self._model.reasoning)
         ids = await self._conversation(messages, calls, variables)
         prompt = self._sized(ids, limit, request.token_limit_param)
         grammar = await self._free_or_formed(prompt, form, calls)
@@ -265,6 +265,7 @@ class Planner:
                 include_usage=request.include_usage,
                 names=self._decoder.token,
                 echoes=self._echoes(request),
+                alternatives=bool(request.logprobs),
             ),
             stream=request.stream,
             bounded=True,
@@ -360,7 +361,7 @@ def _fit(
     rest = room - len(ids)
     if rest < (asked or 1):
         param = params[0] if rest < 1 else params[1]
-        raise context_length_exceeded(room, len(ids), asked or 1, param)
+        raise ContextLengthExceeded(room, len(ids), asked or 1, param)
     return Sized(array("i", ids), min(default, rest) if asked is None else asked)
 
 

@@ -24,7 +24,9 @@ class Spoken:
             return Parsed(output.text)
         parsed = self._parser.feed(output.text)
         if output.finish is not None:
-            parsed.add(self._parser.finish())
+            finish = output.finish
+            cut = finish.reason != "stop" or isinstance(finish.matched, str)
+            parsed.add(self._parser.finish(cut=cut))
         if self._must:
             parsed.content = ""
         return parsed

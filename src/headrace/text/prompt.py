@@ -77,8 +77,13 @@ class PromptBuilder:
         """Prompt of a conversation, with a BOS where the model wants one. variables: what else
         the template is to look up. Tools are described in words where the template knows of none.
 
+        A call's arguments may be a text, where they are no JSON. A template that can't write a
+        text in their place is given an object that has it as `arguments`.
+
         Raises TemplateError if the template refuses the messages.
         """
+        if any(map(_has_text_arguments, messages)) and not self._takes_text_arguments:
+            messages = [_with_object_arguments(message) for message in messages]
         if not self._knows_tools:
             messages = in_words(
                 messages, tools or (), self.tool_format, takes_system=self._takes_system
@@ -123,6 +128,19 @@ class PromptBuilder:
         except TemplateError:
             return False
         return True
+
+    @cached_property
+    def _takes_text_arguments(self) -> bool:
+        """Whether the template shows arguments of a call that are a text."""
+        text = "some arguments"
+        function = {"name": "f", "arguments": text}
+        calls = [{"id": "aaaaaaaaa", "type": "function", "function": function}]
+        asked = {"role": "user", "content": "some text"}
+        called = {"role": "assistant", "content": "", "tool_calls": calls}
+        try:
+            return not self._knows_tools or text in self._template.render([asked, called])
+        except TemplateError:
+            return False
 
     @cached_property
     def _takes_system(self) -> bool:
@@ -234,6 +252,24 @@ class PromptBuilder:
         first = _BREAK if self._controls.begins_within(core) else ""
         last = _BREAK if self._controls.ends_within(core) else ""
         return text.replace(core, f"{first}{core}{last}", 1) if first or last else text
+
+
+def _has_text_arguments(message: Message) -> bool:
+    calls = message.get("tool_calls") or ()
+    return any(isinstance(call["function"]["arguments"], str) for call in calls)
+
+
+def _with_object_arguments(message: Message) -> Message:
+    """The message with objects in place of arguments that are texts."""
+    if not _has_text_arguments(message):
+        return message
+    calls = []
+    for call in message["tool_calls"]:
+        function, arguments = call["function"], call["function"]["arguments"]
+        if isinstance(arguments, str):
+            function = {**function, "arguments": {"arguments": arguments}}
+        calls.append({**call, "function": function})
+    return {**message, "tool_calls": calls}
 
 
 def _with_short_ids(message: Message) -> Message:

@@ -78,7 +78,7 @@ def test_what_a_request_does_not_say_is_left_to_the_model() -> None:
         ({"thinking": {"type": "enabled", "budget_tokens": 0}}, "thinking.budget_tokens"),
         ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, "thinking.budget_tokens"),
         ({"thinking": {"type": "deep"}}, "thinking.type"),
-        ({"thinking": {"type": "adaptive", "display": "omitted"}}, "thinking.display"),
+        ({"thinking": {"type": "adaptive", "display": "hidden"}}, "thinking.display"),
         ({"output_config": {"effort": "none"}}, "output_config.effort"),
         ({"output_config": {"format": {"type": "text"}}}, "output_config.format.type"),
         ({"cache_control": {"type": "forever"}}, "cache_control.type"),
@@ -90,7 +90,7 @@ def test_what_is_missing_wrong_or_unknown_is_refused(fields: dict[str, Any], par
     assert refusal(**fields).param == param
 
 
-@pytest.mark.parametrize("field", ["container", "mcp_servers", "context_management", "speed"])
+@pytest.mark.parametrize("field", ["container", "mcp_servers", "thread", "speed"])
 def test_what_we_cannot_honour_is_refused_by_name(field: str) -> None:
     error = refusal(**{field: {"a": 1}})
     assert error.param == field
@@ -160,12 +160,12 @@ def test_messages_of_one_role_are_one() -> None:
     ]
 
 
-def test_results_of_several_calls_may_come_in_any_order_and_in_several_messages() -> None:
+def test_results_out_of_call_order_are_rendered_in_call_order() -> None:
     other = {**USE, "id": "toolu_2"}
     said = [HI, {"role": "assistant", "content": [USE, other]}]
     results = [{**RESULT, "tool_use_id": "toolu_2"}, RESULT]
     told = conversation(*said, *({"role": "user", "content": [result]} for result in results))
-    assert [m.get("tool_call_id") for m in told] == [None, None, "toolu_2", "toolu_1"]
+    assert [m.get("tool_call_id") for m in told] == [None, None, "toolu_1", "toolu_2"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,10 @@ def test_tools_and_how_they_are_chosen() -> None:
         ({"tools": [{**TOOL, "defer_loading": True}]}, "tools[0].defer_loading"),
         ({"tools": [TOOL], "tool_choice": {"type": "tool", "name": "x"}}, "tool_choice.name"),
         ({"tools": [TOOL], "tool_choice": {"type": "required"}}, "tool_choice.type"),
-        ({"tool_choice": {"type": "auto"}}, "tool_choice"),
+        ({"tool_choice": {"type": "any"}}, "tool_choice"),
+        ({"tools": [{**TOOL, "eager_input_streaming": False}]}, "tools[0].eager_input_streaming"),
+        ({"tools": [{**TOOL, "allowed_callers": ["code"]}]}, "tools[0].allowed_callers[0]"),
+        ({"tools": [{**TOOL, "input_examples": [{"n": 1}]}]}, "tools[0].input_examples[0]"),
     ],
 )
 def test_tools_that_make_no_sense(fields: dict[str, Any], param: str) -> None:
@@ -244,3 +247,55 @@ def test_a_count_is_of_prompts_alone(field: str) -> None:
         count(**{field: 1})
     assert refused.value.param == field
     assert count(system="s", tools=[TOOL]).calls
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}},
+        {
+            "context_management": {
+                "edits": [{"type": "clear_thinking_20251015", "keep": {"type": "all"}}]
+            }
+        },
+        {"context_management": {"edits": []}},
+        {"thread": {"type": "create"}, "speed": "standard", "mcp_servers": []},
+        {"tool_choice": {"type": "auto"}},
+        {
+            "tools": [
+                {
+                    **TOOL,
+                    "allowed_callers": ["direct"],
+                    "defer_loading": False,
+                    "eager_input_streaming": True,
+                    "input_examples": [],
+                }
+            ]
+        },
+    ],
+)
+def test_values_that_change_nothing_are_accepted(fields: dict[str, Any]) -> None:
+    messages(**fields)
+    count(**fields)
+
+
+@pytest.mark.parametrize(
+    ("edit", "param"),
+    [
+        ({"type": "clear_tool_uses_20250919"}, "context_management.edits[0].type"),
+        ({"type": "clear_thinking_20251015"}, "context_management.edits[0].keep"),
+        (
+            {"type": "clear_thinking_20251015", "keep": {"type": "thinking_turns", "value": 1}},
+            "context_management.edits[0].keep",
+        ),
+    ],
+)
+def test_edits_that_would_change_the_prompt_are_refused(edit: Any, param: str) -> None:
+    assert str(refusal(context_management={"edits": [edit]}).param).startswith(param)
+
+
+def test_blocks_sent_back_with_empty_fields_are_accepted() -> None:
+    use = {**USE, "caller": {"type": "direct"}, "toolset_name": None}
+    said = {"role": "assistant", "content": [text("so", citations=[]), use]}
+    told = {"role": "user", "content": [{**RESULT, "toolset_name": None}]}
+    assert len(conversation(HI, said, told)) == 3

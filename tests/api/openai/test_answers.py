@@ -13,7 +13,7 @@ from headrace.api.openai.answer import Answer, Choice, Head
 from headrace.api.openai.chat_answer import ChatAnswer
 from headrace.api.openai.completion_answer import CompletionAnswer, TextOffsets
 from headrace.api.openai.errors import (
-    context_length_exceeded,
+    ContextLengthExceeded,
     internal_error,
     invalid_api_key,
     overloaded,
@@ -102,7 +102,9 @@ def test_completion_logprobs_without_alternatives_have_none() -> None:
 
 
 def test_completion_logprobs_are_parallel_lists_with_running_offsets() -> None:
-    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["", "ab"])
+    answer = CompletionAnswer(
+        HEAD, include_usage=False, names=NAME, echoes=["", "ab"], alternatives=True
+    )
     entries = [
         TokenLogprob(token=5, logprob=-1.0, piece=b" one", top=[(7, -0.5, b" two")]),
         TokenLogprob(token=6, logprob=math.nan, piece=b"!", top=[]),
@@ -128,7 +130,8 @@ def test_tokens_without_bytes_go_by_their_names_and_stay_apart() -> None:
     (found,) = chat["choices"][0]["logprobs"]["content"]
     assert (found["token"], found["bytes"]) == ("<end>", None)
     assert [other["token"] for other in found["top_logprobs"]] == ["<end>", "<other>"]
-    older = parsed(CompletionAnswer(HEAD, include_usage=False, names=NAME).delta(0, "", [entry]))
+    completion = CompletionAnswer(HEAD, include_usage=False, names=NAME, alternatives=True)
+    older = parsed(completion.delta(0, "", [entry]))
     logprobs = older["choices"][0]["logprobs"]
     assert logprobs["top_logprobs"] == [{"<other>": -0.9, "<end>": -0.5}]
 
@@ -136,7 +139,9 @@ def test_tokens_without_bytes_go_by_their_names_and_stay_apart() -> None:
 def test_an_echo_brings_its_tokens_logprobs_streamed_and_not() -> None:
     first = TokenLogprob(token=5, logprob=None, piece=b" On", top=[])
     second = TokenLogprob(token=6, logprob=-2.0, piece=b"ce", top=[(7, -1.0, b"ly")])
-    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["Once"])
+    answer = CompletionAnswer(
+        HEAD, include_usage=False, names=NAME, echoes=["Once"], alternatives=True
+    )
     opening = parsed(answer.opening(0, [first, second]))["choices"][0]
     echoed = {
         "tokens": [" On", "ce"],
@@ -155,12 +160,28 @@ def test_an_echo_brings_its_tokens_logprobs_streamed_and_not() -> None:
 
 
 def test_an_echo_of_one_token_beside_alternatives_of_the_next() -> None:
-    answer = CompletionAnswer(HEAD, include_usage=False, names=NAME, echoes=["On"])
+    answer = CompletionAnswer(
+        HEAD, include_usage=False, names=NAME, echoes=["On"], alternatives=True
+    )
     first = TokenLogprob(token=5, logprob=None, piece=b"On", top=[])
     more = TokenLogprob(token=8, logprob=-0.5, piece=b"ce", top=[(8, -0.5, b"ce")])
     whole = Choice(0, "ce", "length", logprobs=[more], prompt_logprobs=[first])
     logprobs = json.loads(answer.whole([whole], USAGE))["choices"][0]["logprobs"]
     assert logprobs["top_logprobs"] == [None, {"ce": -0.5}]
+
+
+def test_an_echo_of_one_token_has_a_list_of_alternatives_whole_and_streamed() -> None:
+    first = TokenLogprob(token=5, logprob=None, piece=b"Yes", top=[])
+    names: Any = {"names": NAME, "include_usage": False, "echoes": ["Yes", "Yes"]}
+    answer = CompletionAnswer(HEAD, alternatives=True, **names)
+    batch = [Choice(i, "", "length", logprobs=[], prompt_logprobs=[first]) for i in range(2)]
+    for choice in json.loads(answer.whole(batch, USAGE))["choices"]:
+        assert choice["logprobs"]["top_logprobs"] == [None]
+    opening = parsed(answer.opening(1, [first]))["choices"][0]["logprobs"]
+    assert opening["top_logprobs"] == [None]
+    unasked = CompletionAnswer(HEAD, **names)
+    opening = parsed(unasked.opening(1, [first]))["choices"][0]["logprobs"]
+    assert opening["top_logprobs"] is None
 
 
 def test_echoes_come_first_streamed_and_not() -> None:
@@ -190,7 +211,9 @@ def test_errors_have_all_four_fields_and_their_headers() -> None:
 
 
 def test_a_long_prompt_is_told_its_numbers() -> None:
-    error = context_length_exceeded(2048, 2000, 100, "messages")
+    error = ContextLengthExceeded(2048, 2000, 100, "messages")
     assert (error.status, error.detail.code) == (400, "context_length_exceeded")
     for number in ("2048", "2100", "2000", "100"):
         assert number in error.detail.message
+    bound = ContextLengthExceeded(2048, 9000, 100, "messages", exact=False)
+    assert "at least 9100 tokens (at least 9000 in the prompt" in bound.detail.message

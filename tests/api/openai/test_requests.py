@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.api.body import BodyError
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
-from headrace.api.openai.parameters import UNSUPPORTED
+from headrace.api.openai.neutral import CHAT, COMPLETIONS
 from headrace.api.openai.response_format import Form
 from headrace.api.reader import RequestReader
 
@@ -65,18 +65,26 @@ def test_defaults_are_openais() -> None:
         ({"n": 17}, "n"),
         ({"stop": {"a": 1}}, "stop"),
         ({"stop": ["x", ""]}, "stop[1]"),
-        ({"logit_bias": {"a": 1}}, "logit_bias"),
-        ({"logit_bias": {"5": 101}}, "logit_bias"),
-        ({"logit_bias": {"-5": 1}}, "logit_bias"),
+        ({"logit_bias": {"7": 1, "a": 1}}, "logit_bias.a"),
+        ({"logit_bias": {"4": 1, "5": 101}}, "logit_bias.5"),
+        ({"logit_bias": {"-5": 1}}, "logit_bias.-5"),
         ({"logit_bias": [1]}, "logit_bias"),
         ({"top_logprobs": 2}, "top_logprobs"),
         ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"),
         ({"max_tokens": 4, "max_completion_tokens": 5}, "max_tokens"),
-        ({"stream_options": {"include_usage": True}}, "stream_options"),
+        (
+            {"stream": True, "stream_options": {"include_obfuscation": True}},
+            "stream_options.include_obfuscation",
+        ),
+        (
+            {"stream": True, "stream_options": {"continuous_usage_stats": True}},
+            "stream_options.continuous_usage_stats",
+        ),
         ({"stream": True, "stream_options": {"usage": True}}, "stream_options.usage"),
         ({"user": 7}, "user"),
         ({"service_tier": "scale"}, "service_tier"),
-        ({"metadata": {"a": 1}}, "metadata"),
+        ({"metadata": {"a": 1}}, "metadata.a"),
+        ({"chat_template_kwargs": {"a": True, "b": []}}, "chat_template_kwargs.b"),
     ],
 )
 def test_values_out_of_range_or_type_are_refused(fields: dict[str, Any], param: str) -> None:
@@ -92,7 +100,12 @@ def test_values_out_of_range_or_type_are_refused(fields: dict[str, Any], param: 
         {"store": 0},
         {"prediction": {"type": "content", "content": "x"}},
         {"web_search_options": {}},
-        {"functions": []},
+        {"functions": [{"name": "f"}]},
+        {"length_penalty": 2},
+        {"echo": True},
+        {"echo": 0},
+        {"skip_special_tokens": False},
+        {"mirostat": 1, "mirostat_tau": 5},
     ],
 )
 def test_what_we_cannot_honour_is_refused_by_name(fields: dict[str, Any]) -> None:
@@ -111,6 +124,12 @@ def test_what_we_cannot_honour_is_refused_by_name(fields: dict[str, Any]) -> Non
         {"prompt_cache_key": "k", "safety_identifier": "s"},
         {"stream": True, "stream_options": {"include_obfuscation": False}},
         {"stop": []},
+        {"stream_options": {"include_usage": True, "include_obfuscation": True}},
+        {"verbosity": "medium", "best_of": 1, "echo": False, "functions": []},
+        {"skip_special_tokens": True, "use_beam_search": False, "early_stopping": False},
+        {"length_penalty": 1.0, "typical_p": 1, "tfs_z": 1, "mirostat": 0, "mirostat_tau": 5.5},
+        {"parallel_tool_calls": False, "tools": []},
+        {"logprobs": False, "top_logprobs": 0},
         {"temperature": 5e-324, "top_p": 0, "top_k": -1},
     ],
 )
@@ -180,14 +199,6 @@ def test_calls_reach_the_template_with_their_arguments_as_objects() -> None:
     [
         ([{"id": "1", "type": "custom"}], "messages[0].tool_calls[0]"),
         ([{"id": "", "function": {"name": "f", "arguments": ""}}], "messages[0].tool_calls[0].id"),
-        (
-            [{"id": "1", "function": {"name": "f", "arguments": "{"}}],
-            "messages[0].tool_calls[0].function.arguments",
-        ),
-        (
-            [{"id": "1", "function": {"name": "f", "arguments": "[]"}}],
-            "messages[0].tool_calls[0].function.arguments",
-        ),
         ([{"id": "1", "function": {"name": "f", "arguments": "{}"}}] * 2, "messages[0].tool_calls"),
     ],
 )
@@ -196,6 +207,110 @@ def test_faulty_calls_in_messages_are_named(calls: Any, param: str) -> None:
         chat(messages=[{"role": "assistant", "content": "", "tool_calls": calls}]).conversation()
     assert caught.value.param is not None
     assert caught.value.param.startswith(param)
+
+
+def call(id: str, name: str = "f", arguments: str = "{}") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def result(id: str, content: str, **fields: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": id, "content": content, **fields}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {}),
+        (" \n", {}),
+        ("null", {}),
+        ('{"city": "Mal', '{"city": "Mal'),
+        ("[]", "[]"),
+        ('{"a": "\\ud800"}', '{"a": "\\ud800"}'),
+        ("[" * 2000, "[" * 2000),
+    ],
+)
+def test_arguments_that_are_no_object_are_none_or_text(text: str, expected: Any) -> None:
+    said = {"role": "assistant", "tool_calls": [call("1", arguments=text)]}
+    (message,) = chat(messages=[said]).conversation()
+    assert message["tool_calls"][0]["function"]["arguments"] == expected
+
+
+def test_results_out_of_call_order_are_rendered_in_call_order() -> None:
+    said = {"role": "assistant", "tool_calls": [call("a"), call("b"), call("c")]}
+    results = [result("c", "3"), result("a", "1"), result("b", "2")]
+    told = chat(messages=[*HI, said, *results, *HI]).conversation()
+    assert [message["content"] for message in told] == ["hi", "", "1", "2", "3", "hi"]
+
+
+def test_a_result_is_of_the_last_call_with_its_id() -> None:
+    turns = [
+        {"role": "assistant", "tool_calls": [call("0", "first"), call("1", "second")]},
+        result("1", "y"),
+        result("0", "x"),
+        {"role": "assistant", "tool_calls": [call("1", "third"), call("0", "fourth")]},
+        result("0", "w"),
+        result("1", "z"),
+    ]
+    told = [m for m in chat(messages=turns).conversation() if m["role"] == "tool"]
+    assert [(m["name"], m["content"]) for m in told] == [
+        ("first", "x"),
+        ("second", "y"),
+        ("third", "z"),
+        ("fourth", "w"),
+    ]
+
+
+def test_a_results_own_name_is_told_to_the_template() -> None:
+    said = {"role": "assistant", "tool_calls": [call("1")]}
+    told = chat(messages=[said, result("1", "x", name="g")]).conversation()
+    assert told[1]["name"] == "g"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning_content": "hm"},
+        {"reasoning": "hm"},
+        {"reasoning": "hm", "reasoning_content": "hm"},
+        {
+            "reasoning_details": [
+                {"type": "reasoning.text", "text": "h", "signature": None, "index": 0},
+                {"type": "reasoning.summary", "summary": "m", "format": "x"},
+                {"type": "reasoning.encrypted", "data": "e"},
+            ]
+        },
+        {"thinking_blocks": [{"type": "thinking", "thinking": "hm", "signature": "s"}]},
+    ],
+)
+def test_thoughts_are_read_under_each_servers_name(fields: dict[str, Any]) -> None:
+    (message,) = chat(messages=[{"role": "assistant", "content": "ok", **fields}]).conversation()
+    assert message == {"role": "assistant", "content": "ok", "reasoning_content": "hm"}
+
+
+def test_thoughts_given_twice_with_other_words_are_refused() -> None:
+    said = {"role": "assistant", "content": "x", "reasoning": "a", "reasoning_content": "b"}
+    assert refusal(chat, messages=[said]).param == "messages[0].reasoning"
+
+
+def test_fields_of_other_servers_in_messages_change_nothing() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}, "id": "m-1"}
+    part = {"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}
+    messages = [
+        {"role": "user", "content": [part], **mark},
+        {
+            "role": "assistant",
+            "content": "ok",
+            "annotations": [{"type": "url_citation"}],
+            "provider_specific_fields": {"a": 1},
+            "refusal": None,
+            "audio": None,
+            **mark,
+        },
+    ]
+    plain = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ok"}]
+    assert chat(messages=messages).conversation() == plain
+    tool = {**TOOL, "cache_control": {"type": "ephemeral"}}
+    assert chat(tools=[tool]).calls == chat(tools=[TOOL]).calls
 
 
 def test_a_result_is_that_of_a_call_before_it() -> None:
@@ -253,7 +368,6 @@ def named(name: str) -> Any:
         ({"tools": [TOOL], "tool_choice": named("nope")}, "tool_choice.function.name"),
         ({"tools": [], "tool_choice": "required"}, "tool_choice"),
         ({"tool_choice": named("get_temp")}, "tool_choice"),
-        ({"parallel_tool_calls": False}, "parallel_tool_calls"),
         (
             {
                 "tools": [TOOL],
@@ -445,7 +559,7 @@ def test_in_one_go_is_as_field_by_field(
     fields = NEEDED[struct] + good + odd
     random.shuffle(fields)
     body = f"{{{', '.join(fields)}}}".encode("utf-8" if random.random() < 0.5 else "latin-1")
-    reader = RequestReader(struct, UNSUPPORTED)
+    reader = RequestReader(struct, CHAT if struct is ChatRequest else COMPLETIONS)
     assert outcome(lambda: reader.read(body)) == outcome(lambda: reader.read_fields(body))
 
 

@@ -104,6 +104,34 @@ def test_a_call_that_is_cut_off_is_delivered_as_it_is() -> None:
     assert parse("hermes", [whole]) == ("", [(0, "id0", "note", "{}")])
 
 
+@pytest.mark.parametrize("begun", ["{", '{"na', '{"name": "get_te', '{"name": "note", "argu'])
+def test_an_unmarked_call_cut_before_its_arguments_is_no_content_beside_another(begun: str) -> None:
+    call = '{"name": "note", "arguments": {}}'
+    expected = ("", [(0, "id0", "note", "{}")])
+    for text in (f"{call}\n{begun}", f"<tool_call>\n{call}\n</tool_call>\n{begun}"):
+        assert parse("hermes", [text]) == expected
+        assert parse("hermes", text) == expected
+    llama = '{"name": "note", "parameters": {}}'
+    assert parse("llama3", [f"{llama}; {begun.replace('argu', 'para')}"]) == expected
+
+
+def test_what_only_looks_like_a_beginning_is_content_where_the_model_ended_it() -> None:
+    parser = CallParser(FORMATS["hermes"], NAMES, lambda: "id")
+    call = '<tool_call>\n{"name": "note", "arguments": {}}\n</tool_call>'
+    assert len(parser.feed(f"{call}\n{{").calls) == 1
+    assert parser.finish(cut=False).content == "{"
+
+
+@pytest.mark.parametrize("white", [" ", "  ", " " * 8, " " * 12])
+def test_white_space_that_comes_before_the_line_of_a_call_may_be_cut_anywhere(white: str) -> None:
+    text = f'so{white}\n{{"name": "note", "parameters": {{}}}}'
+    whole = parse("gemma", [text])
+    assert len(whole[1]) == 1
+    for at in range(len(text)):
+        assert parse("gemma", [text[:at], text[at:]]) == whole
+    assert parse("gemma", text) == whole
+
+
 def test_long_text_takes_linear_time() -> None:
     """It would take hours if each piece were looked at from the start of its line."""
     text = '{"name": "' * 30_000 + "{" * 30_000 + " " * 300_000

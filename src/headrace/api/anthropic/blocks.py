@@ -8,22 +8,20 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from headrace.api.cache_control import CacheControl
+
 BlockId = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}\\Z")]
 
 
-class CacheControl(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks that all up to here be kept for later requests. Every prompt is, as long as there is
-    room for it, so it says nothing more."""
-
-    type: Literal["ephemeral"]
-    ttl: Literal["5m", "1h"] | None = None
+Nothing = Annotated[list[None], Meta(max_length=0)] | None
+"""Null or an empty list."""
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """citations: clients send them back with an answer of ours, which has none."""
+    """citations: clients send them back with an answer, which has none here."""
 
     text: str
-    citations: None = None
+    citations: Nothing = None
     cache_control: CacheControl | None = None
 
 
@@ -44,7 +42,13 @@ class ThinkingBlock(
     signature: as it was given, which nothing depends on."""
 
     thinking: str
-    signature: str = ""
+    signature: str | None = None
+
+
+class DirectCaller(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The model, not code that it wrote."""
+
+    type: Literal["direct"]
 
 
 class ToolUseBlock(
@@ -55,12 +59,12 @@ class ToolUseBlock(
     tag_field="type",
     tag="tool_use",
 ):
-    """caller and toolset_name: clients send them back, with nothing in them."""
+    """caller, toolset_name: clients send them back. The model itself made the call."""
 
     id: BlockId
     name: str
     input: dict[str, Any]
-    caller: None = None
+    caller: DirectCaller | None = None
     toolset_name: None = None
     cache_control: CacheControl | None = None
 
@@ -76,6 +80,7 @@ class ToolResultBlock(
     tool_use_id: BlockId
     content: str | list[OnlyText] = ""
     is_error: bool | None = None
+    toolset_name: None = None
     cache_control: CacheControl | None = None
 
 

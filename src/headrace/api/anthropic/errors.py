@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from headrace.api.openai.errors import ApiError
+from headrace.api.openai.errors import ApiError, ContextLengthExceeded
 
 _TYPES: Mapping[int, str] = {
     401: "authentication_error",
@@ -40,5 +40,18 @@ class MessagesError(msgspec.Struct, frozen=True, kw_only=True):
 
 def error_body(error: ApiError, request_id: str) -> bytes:
     type = _TYPES.get(error.status, INVALID if error.status < 500 else FAULT)
-    detail = MessagesErrorDetail(type, error.detail.message)
+    detail = MessagesErrorDetail(type, _message(error))
     return msgspec.json.encode(MessagesError(error=detail, request_id=request_id))
+
+
+def _message(error: ApiError) -> str:
+    """Anthropic's clients tell a full context by these words, and read the numbers in them."""
+    if not isinstance(error, ContextLengthExceeded):
+        return error.detail.message
+    if error.prompt > error.limit:
+        least = "" if error.exact else "at least "
+        return f"prompt is too long: {least}{error.prompt} tokens > {error.limit} maximum"
+    return (
+        f"input length and `max_tokens` exceed context limit: {error.prompt} + {error.asked} > "
+        f"{error.limit}, decrease input length or `max_tokens` and try again"
+    )

@@ -143,7 +143,7 @@ def _assistant(turn: Turn) -> dict[str, Any]:
 
 
 def _results(turn: Turn, calls: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Of the calls of the turn before, each of which must have one."""
+    """Of the calls of the turn before, in their order; each of them must have one."""
     found: dict[str, dict[str, Any]] = {}
     texts = False
     for path, block in turn.blocks:
@@ -167,7 +167,7 @@ def _results(turn: Turn, calls: Mapping[str, str]) -> list[dict[str, Any]]:
         raise BodyError(
             f"Invalid '{turn.path}': the call '{missing[0]}' before it has no result.", turn.path
         )
-    return list(found.values())
+    return [found[id] for id in calls]
 
 
 def _result(block: ToolResultBlock) -> str:

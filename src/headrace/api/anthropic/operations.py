@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
 from headrace.api.anthropic import rate_limits
 from headrace.api.anthropic.errors import MessagesError
 from headrace.api.anthropic.message import Event, MessageBody, TokenCount
-from headrace.api.anthropic.request import UNSUPPORTED, CountRequest, MessagesRequest
+from headrace.api.anthropic.request import NEUTRAL, CountRequest, MessagesRequest
 from headrace.api.anthropic.version import HEADER, VERSIONS
-from headrace.api.openai.operations import DEADLINE, REFUSALS
+from headrace.api.openai.operations import DEADLINE, REFUSALS, neutral_schemas
 from headrace.api.openapi import Answer, Body, Header, Operation
 
 
@@ -30,7 +29,7 @@ HEADERS: dict[str, Header] = {
 }
 
 _ALWAYS = ("x-request-id", "request-id")
-_EXTRA = {name: {"enum": [*map(json.loads, values), None]} for name, values in UNSUPPORTED.items()}
+_EXTRA = neutral_schemas(NEUTRAL)
 
 
 def _refusal(answer: Answer, sometimes: tuple[str, ...]) -> Answer:

@@ -7,30 +7,38 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headrace.api.anthropic.blocks import CacheControl, SystemContent
+from headrace.api.anthropic.blocks import SystemContent
 from headrace.api.anthropic.messages import Message, template_messages
 from headrace.api.anthropic.output_config import MessagesEffort, OutputConfig
 from headrace.api.anthropic.thinking import Thinking, ThinkingEnabled
 from headrace.api.anthropic.tools import Choice, CustomTools, asked_calls
 from headrace.api.body import BodyError
+from headrace.api.cache_control import CacheControl
 from headrace.api.calls import Calls
 from headrace.api.openai.parameters import Count, GenerationParameters, Stop
 from headrace.api.openai.response_format import Form
 from headrace.api.openai.route import RouteLimits
-from headrace.api.reader import RequestReader, Unsupported
+from headrace.api.reader import Neutral, RequestReader
 
 MAX_STOPS = 16
 
-UNSUPPORTED: Unsupported = {
+NEUTRAL: Neutral = {
+    "billing_policy": (),
+    "compaction": (),
     "container": (),
-    "context_management": (),
     "diagnostics": (),
+    "fallback_credit_token": (),
+    "fallbacks": ("[]",),
     "inference_geo": (),
     "mcp_servers": ("[]",),
     "speed": ('"standard"',),
+    "thread": ('{"type":"create"}',),
     "user_profile_id": (),
+    "workspace_id": (),
 }
-"""Of Anthropic's."""
+"""Values by which Anthropic's parameters change nothing. thread: the conversation is sent as a
+whole with every request, so a thread that begins holds nothing. docs/leniency.md has them too; a
+test holds both together."""
 
 
 class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,9 +47,34 @@ class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     user_id: Annotated[str, Meta(max_length=256)] | None = None
 
 
+class KeepAll(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`all` as an object."""
+
+    type: Literal["all"]
+
+
+class ClearThinking(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="type",
+    tag="clear_thinking_20251015",
+):
+    """keep: all thoughts stay where they are, as they do anyway."""
+
+    keep: Literal["all"] | KeepAll
+
+
+class ContextManagement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is taken out of the messages before they are read: nothing."""
+
+    edits: list[ClearThinking] | None = None
+
+
 class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a prompt is made of. cache_control: as on a block. route: beyond Anthropic, what the
-    model must be."""
+    """What a prompt is made of. cache_control: as on a block. context_management: one that
+    changes nothing. route: beyond Anthropic, what the model must be."""
 
     model: str
     messages: Annotated[list[Message], Meta(min_length=1)]
@@ -51,6 +84,7 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
     cache_control: CacheControl | None = None
+    context_management: ContextManagement | None = None
     route: RouteLimits | None = None
 
     @property
@@ -101,8 +135,8 @@ class MessagesRequest(CountRequest, frozen=True, kw_only=True):
         )
 
 
-_messages = RequestReader(MessagesRequest, UNSUPPORTED)
-_count = RequestReader(CountRequest, UNSUPPORTED)
+_messages = RequestReader(MessagesRequest, NEUTRAL)
+_count = RequestReader(CountRequest, NEUTRAL)
 
 
 def parse_messages_request(body: bytes) -> MessagesRequest:

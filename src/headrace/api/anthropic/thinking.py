@@ -9,9 +9,10 @@ from msgspec import Meta
 
 
 class _Shown(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
-    """display: thoughts are shown as they are; they can't be left out."""
+    """display: thoughts are shown as they are. They can't be left out, so `omitted` is only for
+    models that have none."""
 
-    display: Literal["summarized"] | None = None
+    display: Literal["summarized", "omitted"] | None = None
 
 
 class ThinkingEnabled(_Shown, frozen=True, tag="enabled", kw_only=True):

@@ -8,13 +8,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headrace.api.anthropic.blocks import CacheControl
+from headrace.api.anthropic.blocks import Nothing
 from headrace.api.body import BodyError
+from headrace.api.cache_control import CacheControl
 from headrace.api.calls import MAX_TOOLS, Calls, Declared, FunctionName, chosen, index_by_name
+from headrace.api.reader import unsupported
 
 
 class CustomTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """input_schema: of an object. strict: it is followed either way."""
+    """input_schema: of an object; it is followed with and without strict. The last four fields
+    are accepted with values that change nothing: input is streamed as it comes, calls are made by
+    the model alone, and every tool is in the prompt, without examples."""
 
     name: FunctionName
     input_schema: dict[str, Any]
@@ -22,6 +26,10 @@ class CustomTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     type: Literal["custom"] | None = None
     cache_control: CacheControl | None = None
     strict: bool | None = None
+    allowed_callers: list[Literal["direct"]] | None = None
+    defer_loading: bool | None = None
+    eager_input_streaming: bool | None = None
+    input_examples: Nothing = None
 
 
 class _Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):
@@ -53,11 +61,17 @@ Choice = AutoChoice | AnyChoice | ToolChoice | NoneChoice
 def asked_calls(tools: Sequence[CustomTool] | None, choice: Choice | None) -> Calls | None:
     """What a request says of calls; None if there can't be any. Raises BodyError."""
     if not tools:
-        if choice is not None and not isinstance(choice, NoneChoice):
+        if isinstance(choice, AnyChoice | ToolChoice):
             raise BodyError(
-                "Invalid 'tool_choice': it is only allowed when 'tools' are given.", "tool_choice"
+                "Invalid 'tool_choice': it asks for a call, but there are no 'tools'.",
+                "tool_choice",
             )
         return None
+    for index, tool in enumerate(tools):
+        if tool.defer_loading:
+            raise unsupported(f"tools[{index}].defer_loading", ("false",))
+        if tool.eager_input_streaming is False:
+            raise unsupported(f"tools[{index}].eager_input_streaming", ("true",))
     functions = [
         Declared(
             tool.name,

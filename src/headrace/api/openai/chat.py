@@ -11,11 +11,10 @@ from headrace.api.calls import Calls
 from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
     Message,
-    called_functions,
-    template_message,
+    template_messages,
 )
+from headrace.api.openai.neutral import CHAT
 from headrace.api.openai.parameters import (
-    UNSUPPORTED,
     Count,
     GenerationParameters,
     Text64,
@@ -75,11 +74,10 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     def conversation(self) -> list[dict[str, Any]]:
         """The messages as a template reads them. Raises BodyError for what is not text, and for
         calls and their results that do not belong together."""
-        names = called_functions(self.messages)
-        return [template_message(m, f"messages[{i}]", names) for i, m in enumerate(self.messages)]
+        return template_messages(self.messages)
 
 
-_reader = RequestReader(ChatRequest, UNSUPPORTED)
+_reader = RequestReader(ChatRequest, CHAT)
 
 
 def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
@@ -91,7 +89,7 @@ def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
             raise unsupported(refused[0]) from None
         raise
     check_parameters(request, max_choices=max_choices)
-    if request.top_logprobs is not None and not request.logprobs:
+    if request.top_logprobs and not request.logprobs:
         raise BodyError("'top_logprobs' is only allowed when 'logprobs' is true.", "top_logprobs")
     both = (request.max_tokens, request.max_completion_tokens)
     if None not in both and both[0] != both[1]:

@@ -38,15 +38,22 @@ class TextOffsets:
 
 
 class CompletionAnswer:
-    """Implements `Answer`. echoes: what to put before each choice's text, by index; empty
-    where nothing is echoed."""
+    """Implements `Answer`. echoes: the text before each choice's own, by index; empty where
+    nothing is echoed. alternatives: whether logprobs have alternatives beside them."""
 
     def __init__(
-        self, head: Head, *, include_usage: bool, names: TokenNames, echoes: Sequence[str] = ()
+        self,
+        head: Head,
+        *,
+        include_usage: bool,
+        names: TokenNames,
+        echoes: Sequence[str] = (),
+        alternatives: bool = False,
     ) -> None:
         self._head = head
         self._names = names
         self._echoes = echoes
+        self._alternatives_asked = alternatives
         self._offsets: dict[int, TextOffsets] = {}
         self._frame = ChunkFrame(head, "text_completion", include_usage=include_usage)
 
@@ -118,11 +125,11 @@ class CompletionAnswer:
 
     def _lists(self, logprobs: Sequence[LogprobLike], offsets: list[int]) -> TextLogprobs:
         """OpenAI's older form: parallel lists, and alternatives keyed by their text."""
-        asked = any(entry.top for entry in logprobs)
+        tops = [self._alternatives(entry) for entry in logprobs]
         return TextLogprobs(
             [printable(entry.token, entry.piece, self._names) for entry in logprobs],
             [finite(entry.logprob) for entry in logprobs],
-            [self._alternatives(entry) for entry in logprobs] if asked else None,
+            tops if self._alternatives_asked else None,
             offsets,
         )
 

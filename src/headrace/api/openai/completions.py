@@ -7,8 +7,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from headrace.api.body import BodyError
+from headrace.api.openai.neutral import COMPLETIONS
 from headrace.api.openai.parameters import (
-    UNSUPPORTED,
     GenerationParameters,
     TokenId,
     check_parameters,
@@ -63,7 +63,7 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
         return [(f"prompt[{i}]", item) for i, item in enumerate(self.prompt)]  # type: ignore[misc]
 
 
-_reader = RequestReader(CompletionRequest, UNSUPPORTED)
+_reader = RequestReader(CompletionRequest, COMPLETIONS)
 
 
 def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequest:

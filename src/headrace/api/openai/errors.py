@@ -123,16 +123,26 @@ def request_timeout(what: str) -> ApiError:
     return ApiError(408, f"{what} took too long to arrive.", code="request_timeout")
 
 
-def context_length_exceeded(
-    limit: int, prompt: int, asked: int, param: str | None = None
-) -> ApiError:
-    """limit, prompt, asked: tokens the context holds, the prompt has, the caller wants more."""
-    message = (
-        f"This model's maximum context length is {limit} tokens. However, you requested "
-        f"{prompt + asked} tokens ({prompt} in the prompt, {asked} for the completion). "
-        "Please shorten the prompt or ask for fewer tokens."
-    )
-    return ApiError(400, message, param=param, code="context_length_exceeded")
+class ContextLengthExceeded(ApiError):
+    """A prompt that does not fit the context with the answer behind it. It is told in each API's
+    own words, since clients match them.
+
+    limit, prompt, asked: tokens that the context holds, that the prompt has, and that may be
+    generated; all in tokens. exact: whether the prompt was counted to its end; else it has at
+    least so many tokens.
+    """
+
+    def __init__(
+        self, limit: int, prompt: int, asked: int, param: str | None = None, *, exact: bool = True
+    ) -> None:
+        least = "" if exact else "at least "
+        message = (
+            f"This model's maximum context length is {limit} tokens. However, you requested "
+            f"{least}{prompt + asked} tokens ({least}{prompt} in the prompt, {asked} for the "
+            "completion). Please shorten the prompt or ask for fewer tokens."
+        )
+        super().__init__(400, message, param=param, code="context_length_exceeded")
+        self.limit, self.prompt, self.asked, self.exact = limit, prompt, asked, exact
 
 
 def overloaded(reason: str, message: str, retry_after: float) -> ApiError:

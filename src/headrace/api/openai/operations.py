@@ -13,9 +13,10 @@ from headrace.api.openai.chat_completion import ChatCompletion, ChatCompletionCh
 from headrace.api.openai.completions import CompletionRequest
 from headrace.api.openai.errors import ErrorBody
 from headrace.api.openai.models import ModelCard, ModelList
-from headrace.api.openai.parameters import UNSUPPORTED
+from headrace.api.openai.neutral import CHAT, COMPLETIONS
 from headrace.api.openai.text_completion import TextCompletion, TextCompletionChunk
 from headrace.api.openapi import Answer, Body, Header, Operation, Schema
+from headrace.api.reader import Neutral
 
 
 def _rate_limit(name: str) -> Header:
@@ -82,21 +83,24 @@ def _limited(answer: Answer) -> Answer:
     return replace(answer, sometimes=(*answer.sometimes, *RATE_LIMITS))
 
 
-def _extra() -> dict[str, Schema]:
-    """What is let through of what is not supported: values that ask for what happens anyway."""
+def neutral_schemas(neutral: Neutral) -> dict[str, Schema]:
+    """Schemas of the values by which a parameter changes nothing."""
     return {
-        name: {"enum": [*map(json.loads, values), None]} for name, values in UNSUPPORTED.items()
+        name: {} if values is None else {"enum": [*map(json.loads, values), None]}
+        for name, values in neutral.items()
     }
 
 
-def _generate(id: str, path: str, about: str, request: Any, answer: Any, chunk: Any) -> Operation:
+def _generate(
+    id: str, path: str, about: str, request: Any, neutral: Neutral, answer: Any, chunk: Any
+) -> Operation:
     return Operation(
         id=id,
         method="POST",
         path=path,
         about=about,
         request_headers=DEADLINE,
-        body=Body(struct=request, extra=_extra()),
+        body=Body(struct=request, extra=neutral_schemas(neutral)),
         answers={
             200: Answer(
                 about="The answer, or with `stream` its events.",
@@ -126,6 +130,7 @@ OPERATIONS = (
         "/v1/chat/completions",
         "Answer a chat",
         ChatRequest,
+        CHAT,
         ChatCompletion,
         ChatCompletionChunk,
     ),
@@ -134,6 +139,7 @@ OPERATIONS = (
         "/v1/completions",
         "Continue a text",
         CompletionRequest,
+        COMPLETIONS,
         TextCompletion,
         TextCompletionChunk,
     ),

@@ -1,13 +1,13 @@
 """What the two completion endpoints have in common: how tokens are drawn, and when it ends.
 
 Ranges are OpenAI's; parameters OpenAI does not have carry vLLM's names. A parameter is
-honoured, or it is refused by name; one that has no effect on the output by its own
-definition is checked and accepted.
+honoured or refused by name; one that changes no output is checked and accepted. `neutral.py` has
+the values by which any other parameter changes nothing.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,7 @@ from headrace.api.body import BodyError
 from headrace.api.openai.response_format import Choices, GrammarText, Schema, StructuredOutputs
 from headrace.api.openai.route import RouteLimits
 from headrace.api.openai.service_tier import ServiceTier
-from headrace.api.reader import Unsupported, unsupported
+from headrace.api.reader import unsupported
 
 MAX_STOPS = 4
 MAX_BIASES = 1024
@@ -29,28 +29,21 @@ Count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 Penalty = Annotated[float, Meta(ge=-2, le=2)]
 Bias = Annotated[float, Meta(ge=-100, le=100)]
 
-UNSUPPORTED: Unsupported = {
-    "audio": (),
-    "function_call": (),
-    "functions": (),
-    "modalities": ('["text"]',),
-    "moderation": (),
-    "prediction": (),
-    "prompt_cache_options": (),
-    "prompt_cache_retention": (),
-    "store": ("false",),
-    "suffix": (),
-    "verbosity": (),
-    "web_search_options": (),
-}
-"""Of OpenAI's."""
-
 
 class StreamOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """include_usage: one more chunk with the usage. Streams are never obfuscated."""
+    """Of streams; without one they change nothing. include_usage: one more chunk with the usage.
+    include_obfuscation, and vLLM's continuous_usage_stats: false, as it is anyway."""
 
     include_usage: bool | None = None
     include_obfuscation: bool | None = None
+    continuous_usage_stats: bool | None = None
+
+
+class PromptCacheOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """OpenAI's defaults. Every prompt is cached as far as there is room; no time is promised."""
+
+    mode: Literal["implicit"] | None = None
+    ttl: Literal["30m"] | None = None
 
 
 class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,7 +51,7 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
     temperature, top_p, top_k, min_p and repetition_penalty: None for the model's own default.
     user, safety_identifier, prompt_cache_key and metadata identify and never change an
-    output; they are accepted and not kept.
+    output; they are accepted and not kept. prompt_cache_options: checked; they change nothing.
     """
 
     model: str
@@ -88,6 +81,7 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     user: str | None = None
     safety_identifier: Text64 | None = None
     prompt_cache_key: str | None = None
+    prompt_cache_options: PromptCacheOptions | None = None
     route: RouteLimits | None = None
     metadata: Annotated[
         dict[Text64, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
@@ -104,13 +98,10 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
 
 def check_parameters(request: GenerationParameters, *, max_choices: int) -> None:
     """What no single field can tell. Raises BodyError."""
-    if request.stream_options is not None:
-        if not request.stream:
-            raise BodyError(
-                "The 'stream_options' parameter is only allowed when 'stream' is true.",
-                "stream_options",
-            )
-        if request.stream_options.include_obfuscation:
-            raise unsupported("stream_options.include_obfuscation")
+    if request.stream and (options := request.stream_options) is not None:
+        if options.include_obfuscation:
+            raise unsupported("stream_options.include_obfuscation", ("false",))
+        if options.continuous_usage_stats:
+            raise unsupported("stream_options.continuous_usage_stats", ("false",))
     if request.n > max_choices:
         raise BodyError(f"Invalid 'n': this server allows at most {max_choices}.", "n")

@@ -18,7 +18,8 @@ FinishReason = Annotated[str, Meta(extra_json_schema={"enum": ["stop", "length"]
 
 class TextLogprobs(msgspec.Struct, frozen=True):
     """Parallel lists. top_logprobs: by the alternatives' texts; null where none were asked for.
-    text_offset: characters. A prompt's first token has null, which nothing predicted."""
+    text_offset: characters. Nothing predicts a prompt's first token, so its logprob and its
+    alternatives are null."""
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -28,17 +29,14 @@ class TextLogprobs(msgspec.Struct, frozen=True):
     def joined(self, other: TextLogprobs) -> TextLogprobs:
         """Two runs of tokens as one."""
         tops = None
-        if (self.top_logprobs, other.top_logprobs) != (None, None):
-            tops = self._tops() + other._tops()
+        if self.top_logprobs is not None and other.top_logprobs is not None:
+            tops = self.top_logprobs + other.top_logprobs
         return TextLogprobs(
             self.tokens + other.tokens,
             self.token_logprobs + other.token_logprobs,
             tops,
             self.text_offset + other.text_offset,
         )
-
-    def _tops(self) -> list[dict[str, float | None] | None]:
-        return self.top_logprobs or [None] * len(self.tokens)
 
 
 class TextChoice(msgspec.Struct, frozen=True):

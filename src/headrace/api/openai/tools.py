@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.body import BodyError
+from headrace.api.cache_control import CacheControl
 from headrace.api.calls import (
     MAX_TOOLS,
     NO_PARAMETERS,
@@ -21,17 +22,22 @@ from headrace.api.calls import (
 
 
 class Function(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """parameters: a JSON schema of an object. strict: the schema is followed either way."""
+    """parameters: a JSON schema of an object. strict: the schema is followed either way.
+    cache_control: checked; it changes nothing."""
 
     name: FunctionName
     description: str | None = None
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
+    cache_control: CacheControl | None = None
 
 
 class Tool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """cache_control: checked; it changes nothing."""
+
     type: Literal["function"]
     function: Function
+    cache_control: CacheControl | None = None
 
 
 class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,11 +77,6 @@ def asked_calls(
             raise BodyError(
                 "Invalid 'tool_choice': it asks for a call, but there are no 'tools'.",
                 "tool_choice",
-            )
-        if several is not None:
-            raise BodyError(
-                "'parallel_tool_calls' is only allowed when 'tools' are given.",
-                "parallel_tool_calls",
             )
         return None
     functions = [_declared(tool, index) for index, tool in enumerate(tools)]

@@ -52,8 +52,8 @@ class ToolFormat:
         ]
         return tuple(dict.fromkeys(texts))
 
-    def write(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """One call as the model would write it."""
+    def write(self, name: str, arguments: Mapping[str, Any] | str) -> str:
+        """One call as the model would write it. arguments: a text is written as a JSON string."""
         shape, text = self.shapes[0], json.dumps(arguments, ensure_ascii=False)
         if shape.infix:
             return f"{shape.opening}{name}{shape.infix}{text}{shape.closing}"

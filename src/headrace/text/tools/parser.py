@@ -122,15 +122,21 @@ class CallParser:
         self._advance(parsed, last=False)
         return parsed
 
-    def finish(self) -> Parsed:
-        """The end: what was held back is content, unless it ended a call, or surely began one
-        that never came to its name."""
+    def finish(self, *, cut: bool = True) -> Parsed:
+        """The end: what was held back is content, unless it ended a call, or began one that never
+        came to its name. Without a marker that is only sure behind another call. cut: the model
+        did not end the text itself."""
         parsed = Parsed()
         begun = self._held.lstrip() if self._place is _Place.TEXT else ""
-        if any(shape.sure and begun.startswith(shape.opening) for shape, _ in self._heads):
+        marked = any(shape.sure and begun.startswith(shape.opening) for shape, _ in self._heads)
+        if marked or (cut and self.calls and begun and self._is_beginning()):
             self._held = ""
         self._advance(parsed, last=True)
         return parsed
+
+    def _is_beginning(self) -> bool:
+        """Whether what is held back could become a call."""
+        return self._begins(self._held, 0, last=False) is _Misfit.UNFINISHED
 
     def _advance(self, parsed: Parsed, *, last: bool) -> None:
         steps = {
@@ -159,7 +165,9 @@ class CallParser:
                 self._held = held[end:]
                 self._open(parsed, shape, name)
                 return True
-            at = max(candidate.end(), candidate.start() + 1)
+            # White space at the end is tried from each place: more may come, a new line in it.
+            white = not candidate.group().strip() and not last
+            at = candidate.start() + 1 if white else max(candidate.end(), candidate.start() + 1)
         parsed.content += self._pass(held)
         self._held = ""
         return False
@@ -188,6 +196,8 @@ class CallParser:
         misfit = _Misfit.NONE
         for shape, head in self._heads:
             if not shape.sure and not self._begins_line(text, start):
+                if self._white_goes_on(text, start):
+                    misfit = _Misfit.UNFINISHED
                 continue
             found = self._fit(head, text, start)
             if not isinstance(found, _Misfit):
@@ -195,6 +205,10 @@ class CallParser:
             if found is _Misfit.UNFINISHED:
                 misfit = found
         return _Misfit.NONE if last else misfit
+
+    def _white_goes_on(self, text: str, start: int) -> bool:
+        """Whether more white space may come, a new line in it."""
+        return len(text) - MAX_WHITE < start and not text[start:].strip(" \t\r\n")
 
     def _begins_line(self, text: str, start: int) -> bool:
         """Whether what follows the white space here begins a line, but for a few blanks."""

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
+import referencing.exceptions
 
 from headrace.grammar import GrammarError, json_schema
 from tests.grammar.following import accepts, matcher
@@ -87,3 +89,39 @@ def test_what_is_not_supported_only_shrinks(findings: Findings, kind: str) -> No
     known = json.loads(RATCHET.read_text())[kind]
     assert sorted(set(findings[kind]) - set(known)) == [], "these are new"
     assert sorted(set(known) - set(findings[kind])) == [], "these are supported: take them out"
+
+
+@pytest.mark.parametrize(
+    ("declared", "validator"),
+    [
+        ("http://json-schema.org/draft-04/schema#", jsonschema.Draft4Validator),
+        ("http://json-schema.org/draft-06/schema#", jsonschema.Draft6Validator),
+        ("https://json-schema.org/draft/2019-09/schema", jsonschema.Draft201909Validator),
+    ],
+)
+def test_no_document_is_accepted_that_is_invalid_by_another_draft(
+    suites: Path, declared: str, validator: Any
+) -> None:
+    """The suite's copy here has drafts 7 and 2020-12. Its schemas are read by the others, too, and
+    `jsonschema` judges the documents."""
+    wrong: list[str] = []
+    looked = 0
+    for file in sorted((suites / "json-schema" / "draft7").glob("*.json")):
+        for case in json.loads(file.read_text()):
+            if not isinstance(case["schema"], dict):
+                continue
+            schema = {**case["schema"], "$schema": declared}
+            try:
+                validator.check_schema(schema)
+                grammar = json_schema(schema)
+                matcher(grammar)
+                validator(schema).is_valid(case["tests"][0]["data"])
+            except (GrammarError, jsonschema.SchemaError, referencing.exceptions.Unresolvable):
+                continue
+            for test in case["tests"]:
+                looked += 1
+                for text in itertools.islice(spellings(test["data"]), 100):
+                    if accepts(grammar, text) and not validator(schema).is_valid(json.loads(text)):
+                        wrong.append(f"{file.stem}: {case['description']}: {text}")
+    assert looked > 300
+    assert wrong == []

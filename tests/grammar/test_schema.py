@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.forms import json_object, json_schema
-from headrace.grammar.schema import MAX_BYTES, MAX_DEPTH, MAX_PROPERTIES, check_schema
+from headrace.grammar.schemas import MAX_BYTES, MAX_DEPTH, MAX_PROPERTIES, check_schema
 from tests.grammar.following import accepts, matcher, walk
 
 
@@ -29,13 +29,17 @@ def takes(schema: object, value: object) -> bool:
         ({"type": "object", "properties": {"k": {"pattern": "^(ab$"}}}, "$.properties.k.pattern"),
         ({"properties": {"v": {"$ref": "other.json#/$defs/v"}}}, "$.properties.v.$ref"),
         ({"properties": {"v": {"$ref": "#/$defs/v"}}}, "$.properties.v.$ref"),
-        ({"items": {"nullable": True}}, "$.items.nullable"),
-        ({"anyOf": [True, {"requried": []}]}, "$.anyOf[1].requried"),
+        ({"items": {"nullable": "yes"}}, "$.items.nullable"),
+        ({"anyOf": [True, {"required": 3}]}, "$.anyOf[1].required"),
+        ({"items": [True, {"required": 3}]}, "$.items[1].required"),
+        ({"dependencies": {"a": {"required": 3}}}, "$.dependencies.a.required"),
         ({"uniqueItems": True}, "$.uniqueItems"),
-        ({"contains": {"type": "null"}}, "$.contains"),
-        ({"not": {"minimum": 1}}, "$.not"),
-        ({"if": {"minimum": 1}, "then": False}, "$.if"),
-        ({"format": "regex"}, "$.format"),
+        ({"uniqueItems": True, "items": {"enum": list(range(50))}}, "$.uniqueItems"),
+        ({"contains": {"pattern": "a"}, "maxContains": 1}, "$.contains.pattern"),
+        ({"not": {"pattern": "a"}}, "$.not.pattern"),
+        ({"not": {"type": "integer"}}, "$.not.type"),
+        ({"if": {"format": "date"}, "then": False}, "$.if.format"),
+        ({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "$.oneOf"),
         ({"minimum": 2**53 + 1}, "$.minimum"),
         ({"minimum": True}, "$.minimum"),
         ({"const": 2**63 + 1}, "$.const"),
@@ -43,11 +47,17 @@ def takes(schema: object, value: object) -> bool:
         ({"enum": ["\0"]}, "$.enum"),
         ({"type": "strnig"}, "$.type"),
         ({"minLength": 10**9}, "$.minLength"),
-        ({"maxItems": 10**9}, "$.maxItems"),
+        ({"minItems": 10**9}, "$.minItems"),
         ({"minItems": -1}, "$.minItems"),
         ({"minProperties": 2}, "$.minProperties"),
         ({"multipleOf": 0}, "$.multipleOf"),
         ({"$schema": "http://example.com/mine"}, "$.$schema"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "$.$schema"),
+        (
+            {"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 1},
+            "$.exclusiveMinimum",
+        ),
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "items": []}, "$.items"),
         ({"$dynamicRef": "#a"}, "$.$dynamicRef"),
         ({"properties": {"a b": 3}}, '$.properties["a b"]'),
         ({"properties": {f"k{i}": True for i in range(MAX_PROPERTIES + 1)}}, "$.properties"),
@@ -114,26 +124,35 @@ def test_an_optional_part_that_needs_itself_never_comes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("branches", "apart"),
+    "branches",
     [
-        ([{"type": "integer"}, {"type": "string"}], True),
-        ([{"type": "integer"}, {"type": "number"}], False),
-        ([{"const": 1}, {"const": True}], True),
-        ([{"const": 1}, {"const": 1.0}], False),
-        ([{"type": "integer", "maximum": 3}, {"type": "number", "exclusiveMinimum": 3}], True),
-        ([{"maximum": 3}, {"minimum": 4}], False),
-        ([{"required": ["a"]}, {"required": ["b"]}], True),
-        ([{"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": 2}}}], False),
+        [{"type": "integer"}, {"type": "string"}],
+        [{"type": "integer"}, {"type": "number"}],
+        [{"const": 1}, {"const": True}],
+        [{"const": 1}, {"const": 1.0}, {"const": 2.5}],
+        [{"type": "integer", "maximum": 3}, {"type": "number", "exclusiveMinimum": 3}],
+        [{"maximum": 3}, {"minimum": 4}],
+        [{"maximum": 3}, {"minimum": 3}, {"type": "string"}],
+        [{"required": ["a"]}, {"required": ["b"]}],
+        [{"required": ["a"]}, {"required": ["a", "b"]}, {"type": "null"}],
+        [{"properties": {"a": {"const": 1}}}, {"properties": {"a": {"const": 2}}}],
+        [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}],
+        [{"enum": [{"a": 1}, {}]}, {"type": "object", "required": ["a"]}],
+        [{"type": "string", "maxLength": 1}, {"enum": ["x", "xy"]}],
+        [{"type": "integer", "format": "int8"}, {"type": "integer", "minimum": 4}],
+        [{"type": "integer", "format": "int8"}, {"type": "integer", "minimum": 200}],
     ],
 )
-def test_one_of_is_taken_where_branches_exclude_each_other(branches: Any, apart: bool) -> None:
+def test_one_of_is_satisfied_by_one_branch_alone(branches: Any) -> None:
     schema = {"oneOf": branches}
-    if not apart:
-        with pytest.raises(GrammarError):
-            check_schema(schema)
+    grammar = _compiled(schema)
+    if grammar is None:
         return
-    for value in (1, 3, 4, 2.5, "x", True, {"a": 1}, {"a": 1, "b": 2}, {"b": 1}, {}):
-        assert takes(schema, value) == jsonschema.Draft202012Validator(schema).is_valid(value)
+    valid = jsonschema.Draft202012Validator(schema).is_valid
+    values = (1, 3, 4, 300, 2.5, "x", "xy", True, {"a": 1}, {"a": 1, "b": 1}, {"b": 1}, {})
+    taken = [value for value in values if accepts(grammar, compact(value))]
+    assert [value for value in taken if not valid(value)] == []
+    assert taken or not any(map(valid, values))
 
 
 def test_tagged_unions_by_reference() -> None:
@@ -217,6 +236,22 @@ def test_formats(name: str, texts: list[str], others: list[str]) -> None:
         {"type": "object", "properties": {"a": True}, "unevaluatedProperties": False},
         {"not": {"required": ["a"]}},
         {"not": {"type": ["string", "object"]}},
+        {"not": {"required": ["a", "b"]}},
+        {"not": {"properties": {"a": {"const": 1}}, "required": ["a"]}},
+        {"not": {"enum": [1, "x", None, []]}},
+        {"not": {"anyOf": [{"type": "string"}, {"maxItems": 1}]}},
+        {"not": {"allOf": [{"type": "object"}, {"minProperties": 1}]}},
+        {"not": {"not": {"type": "array"}}},
+        {"not": {"contains": {"const": 1}}},
+        {"if": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "then": {"required": ["b"]}},
+        {"if": {"type": "array"}, "then": {"minItems": 1}, "else": {"type": "object"}},
+        {"contains": {"const": 1}},
+        {"contains": {"const": 1}, "maxContains": 0, "minContains": 0},
+        {"uniqueItems": True, "items": {"enum": [1, 2, "x"]}},
+        {"uniqueItems": True, "maxItems": 1},
+        {"oneOf": [{"required": ["a"]}, {"required": ["b"]}, {"required": ["c"]}]},
+        {"patternProperties": {"^a": {"const": 1}, "^[ab]": {"const": 1}}},
+        {"type": "object", "properties": {"a": {}, "b": {}}, "maxProperties": 1},
         {"if": True, "then": {"required": ["b"]}, "else": False},
         {"type": "object", "minProperties": 1},
         {"type": "object", "properties": {"a": {}}, "required": ["a"], "minProperties": 2},
@@ -238,6 +273,7 @@ def test_rewritten_words_mean_the_same(schema: Any) -> None:
         for names in itertools.combinations("abc", size):
             values += [dict.fromkeys(names, 1), dict.fromkeys(names, 2)]
     values.append({"long": 1})
+    values += [["x", 2], [2, 1]]
     for value in values:
         orders = [value]
         if isinstance(value, dict):
@@ -254,9 +290,29 @@ def test_drafts_differ() -> None:
     assert takes({**seven, **pair}, [1])
     assert not takes({**seven, **pair}, [1, 2])
     with pytest.raises(GrammarError):
-        check_schema({**seven, "$ref": "#/definitions/a", "maxItems": 1, "definitions": {"a": {}}})
-    with pytest.raises(GrammarError):
         check_schema({"properties": {"a": seven}})
+
+
+@pytest.mark.parametrize(
+    ("bounds", "numbers"),
+    [
+        ({"minimum": -(2**63), "maximum": 2**63 - 1}, (0, 2**53, -(2**53))),
+        ({"maximum": 10**400}, (5, -5)),
+        ({"minimum": 0, "exclusiveMaximum": 2**64}, (0, 2**53)),
+    ],
+)
+def test_bounds_beyond_doubles_that_leave_enough_are_taken(bounds: Any, numbers: Any) -> None:
+    assert all(takes({"type": "integer", **bounds}, number) for number in numbers)
+    overlapping = {"oneOf": [{"maximum": 2**63 - 1}, {"minimum": 2**60, "type": "number"}]}
+    with pytest.raises(GrammarError):
+        json_schema(overlapping)
+
+
+def test_lengths_beyond_what_is_counted_are_taken_as_less() -> None:
+    assert takes({"type": "string", "maxLength": 524_288}, "x" * 1000)
+    assert takes({"type": "array", "maxItems": 10**9}, [1] * 100)
+    with pytest.raises(GrammarError):
+        check_schema({"type": "string", "minLength": 524_288})
 
 
 def test_references_are_pointers_with_their_escapes() -> None:
@@ -286,14 +342,21 @@ def _chain(kind: str, length: int) -> Any:
     return {"$ref": f"#/$defs/d{length - 1}", "$defs": definitions}
 
 
-HOSTILE = {
+HOSTILE: dict[str, Any] = {
     "deep": _deep(MAX_DEPTH + 1),
     "deeper": _deep(900),
     "wide": {"anyOf": [{"const": i} for i in range(10_000)]},
     "pattern": {"pattern": "^" + "(" * 20_000 + "a" + ")" * 20_000 + "$"},
     "repeats": {"pattern": "^((a{1000}){1000}){1000}$"},
     "length": {"minLength": 2**40},
-    "items": {"maxItems": 2**40},
+    "items": {"minItems": 2**40},
+    "not": {"not": {"allOf": [_chain("anyOf", 20), _chain("allOf", 20)]}},
+    "if": {
+        "allOf": [
+            {"if": {"properties": {f"p{i}": {"const": i}}}, "then": {"required": [f"q{i}"]}}
+            for i in range(40)
+        ]
+    },
     "oneOf": _chain("oneOf", 30),
     "product": {
         "allOf": [
@@ -452,12 +515,40 @@ def _compiled(schema: object) -> Any:
     return grammar
 
 
-@settings(max_examples=200)
-@given(SCHEMAS, st.integers(0, 2**32))
+_COMBINED = st.recursive(
+    SCHEMAS,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=2, max_size=3).map(lambda branches: {"oneOf": branches}),
+        st.tuples(inner, inner).map(lambda two: {"allOf": [two[0], {"not": two[1]}]}),
+        st.tuples(inner, inner, inner).map(
+            lambda three: {"if": three[0], "then": three[1], "else": three[2]}
+        ),
+        st.tuples(inner, inner).map(lambda two: {"items": two[0], "contains": two[1]}),
+        inner.map(lambda items: {"type": "array", "items": items, "uniqueItems": True}),
+        _objects(inner).map(lambda part: {**part, "propertyNames": {"enum": ["a", "c"]}}),
+        _objects(inner).map(lambda part: {**part, "maxProperties": 1}),
+        st.tuples(_objects(inner), _objects(inner)).map(
+            lambda two: {"allOf": [two[0], {"dependentSchemas": {"a": two[1]}}]}
+        ),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=300)
+@given(st.one_of(SCHEMAS, _COMBINED), st.integers(0, 2**32))
 def test_what_is_written_validates(schema: Any, seed: int) -> None:
     grammar = _compiled(schema)
     if grammar is not None and (written := walk(grammar, seed)) is not None:
         jsonschema.Draft202012Validator(schema).validate(json.loads(written))
+
+
+@settings(max_examples=300)
+@given(_COMBINED, VALUES)
+def test_what_does_not_validate_cannot_be_written(schema: Any, value: Any) -> None:
+    grammar = _compiled(schema)
+    if grammar is not None and not jsonschema.Draft202012Validator(schema).is_valid(value):
+        assert not any(accepts(grammar, text) for text in _spellings(value))
 
 
 @settings(max_examples=200)

@@ -12,7 +12,7 @@ from headrace.grammar.forms import (
     regex,
 )
 from headrace.grammar.grammar import Grammar
-from headrace.grammar.schema import check_schema
+from headrace.grammar.schemas import check_schema
 
 __all__ = [
     "Grammar",

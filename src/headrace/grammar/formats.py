@@ -50,8 +50,23 @@ _SCHEME = r"[A-Za-z][A-Za-z0-9+.\-]*"
 _URI = f"{_SCHEME}:(?:{_AUTHORITY}|/?{_PCHAR}+{_PATH}){_TAIL}"
 _SEGMENT = f"(?:[A-Za-z0-9\\-._~]|%{_HEX}{{2}})+"
 _RELATIVE = rf"(?:{_AUTHORITY}|/(?:{_PCHAR}+{_PATH})?|(?:{_SEGMENT}{_PATH})?)"
-_BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
+BASE64 = "(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _POINTER = "(?:/(?:[^~/]|~[01])*)*"
+_VARIABLE = rf"(?:[A-Za-z0-9_]|%{_HEX}{{2}})"
+_VARSPEC = rf"{_VARIABLE}(?:\.?{_VARIABLE})*(?:\*|:[1-9]{_D}{{0,3}})?"
+_TEMPLATE = (
+    rf"(?:[A-Za-z0-9\-._~:/?#\[\]@!$&()*+,;=]|%{_HEX}{{2}}"
+    rf"|\{{[+#./;?&]?{_VARSPEC}(?:,{_VARSPEC})*\}})*"
+)
+# Regular expressions on which engines agree, without groups in groups.
+_CHARACTER = r"[^\\()\[\]{}*+?|^$\n\r\u2028\u2029]"  # with the dot
+_ESCAPE = r"\\[dDwWsStnrfv.*+?()\[\]{}|^$\\/]"
+_MEMBER = rf"(?:a-z|A-Z|0-9|[A-Za-z0-9_ ,:;=!@#%<>./+*?(){{}}$]|{_ESCAPE})"
+_TIMES = rf"(?:[*+?]|\{{{_D}{{1,3}},?\}})\??"
+_ITEM = rf"(?:(?:{_CHARACTER}|{_ESCAPE}|\[\^?{_MEMBER}+\])(?:{_TIMES})?|\\[bB])"
+_FLAT = rf"\^?{_ITEM}*\$?"
+_GROUP = rf"\((?:\?:)?{_FLAT}(?:\|{_FLAT})*\)(?:{_TIMES})?"
+_SEQUENCE = rf"\^?(?:{_ITEM}|{_GROUP})*\$?"
 
 FORMATS = {
     "date": _DATE,
@@ -71,11 +86,11 @@ FORMATS = {
     "iri-reference": f"(?:{_URI}|{_RELATIVE}{_TAIL})",
     "json-pointer": _POINTER,
     "relative-json-pointer": f"(?:0|[1-9]{_D}*)(?:#|{_POINTER})",
-    "byte": _BASE64,
+    "byte": BASE64,
+    "uri-template": _TEMPLATE,
+    "regex": rf"{_SEQUENCE}(?:\|{_SEQUENCE})*",
 }
 
-# Say how a text is meant or shown, not what it looks like.
-HINTS = frozenset({"password", "binary", "textarea", "multiline"})
 # Of numbers. What does not fit them is out of the bounds here.
 INTEGERS = {
     "int8": (-(2**7), 2**7 - 1),
@@ -87,4 +102,3 @@ INTEGERS = {
     "uint32": (0, 2**32 - 1),
     "uint64": (0, 2**53),
 }
-NUMBERS = frozenset({"float", "double", "decimal"})

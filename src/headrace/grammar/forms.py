@@ -10,7 +10,7 @@ from headrace.grammar.gbnf import gbnf_to_lark
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.lark import checked_lark
 from headrace.grammar.pattern import whole_pattern
-from headrace.grammar.schema import check_schema
+from headrace.grammar.schemas import check_schema
 
 MAX_CHOICES = 32 << 10
 

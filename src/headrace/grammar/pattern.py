@@ -9,6 +9,7 @@ groups and repetitions.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from headrace.grammar.errors import GrammarError
@@ -16,6 +17,7 @@ from headrace.grammar.errors import GrammarError
 MAX_LENGTH = 20_000
 MAX_DEPTH = 64
 MAX_REPEAT = 10_000
+MAX_UNLIKE = 200
 
 _ANYTHING = "(?s:.*)"
 _LAST = 0x10FFFF
@@ -73,6 +75,37 @@ def whole_pattern(pattern: str) -> str:
 def literal_pattern(text: str) -> str:
     """For that text alone."""
     return "".join(map(_literal, map(ord, text)))
+
+
+def unlike_pattern(texts: Iterable[str]) -> str:
+    """For all texts but those, of characters that a JSON string of ours can spell. Raises
+    GrammarError where they have too many characters."""
+    root: _Tree = {}
+    for text in texts:
+        if len(text) > MAX_UNLIKE:
+            raise GrammarError(
+                f"Texts that others differ from have at most {MAX_UNLIKE} characters."
+            )
+        tree = root
+        for char in text:
+            tree = tree.setdefault(char, {})
+        tree[_END] = {}
+    return _unlike(root)
+
+
+_Tree = dict[str, "_Tree"]
+_END = ""
+
+
+def _unlike(tree: _Tree) -> str:
+    following = sorted(char for char in tree if char != _END)
+    taken = [(ord(char), ord(char)) for char in following]
+    other = "".join(map(_span, _without(_without([(0, _LAST)], taken), _SURROGATES + _UNSPELLED)))
+    ways = [
+        f"[{other}]{_ANYTHING}",
+        *(_literal(ord(char)) + _unlike(tree[char]) for char in following),
+    ]
+    return f"(?:{'|'.join(ways)}){'' if _END in tree else '?'}"
 
 
 @dataclass(slots=True)

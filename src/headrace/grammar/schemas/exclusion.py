@@ -1,21 +1,21 @@
 """Whether no document can satisfy two schemas at once, as far as that is plain to see.
 
-Of schemas in the form of `schema.check_schema`.
+Of forms (`form.py`). What a form excludes beyond its schema is marked there and not counted here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from itertools import combinations
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.schemas.form import Form
+from headrace.grammar.schemas.values import Constant, kind
 
 MAX_STEPS = 10_000
 _MAX_DEPTH = 12
 
-_Form = bool | dict[str, Any]
 _KINDS = {
     "null": {"null"},
     "boolean": {"boolean"},
@@ -28,19 +28,19 @@ _KINDS = {
 _ALL_KINDS = frozenset().union(*_KINDS.values())
 
 
-def exclusive(branches: list[_Form], definitions: dict[str, _Form]) -> bool:
-    """Whether each two of the branches exclude each other. Raises GrammarError where finding out
-    takes too long."""
-    look = _Exclusion(definitions)
-    return all(look.apart([one], [other], 0) for one, other in combinations(branches, 2))
+class Exclusion:
+    """Looks at forms of one schema, and takes a bounded time for all of them."""
 
-
-class _Exclusion:
-    def __init__(self, definitions: dict[str, _Form]) -> None:
+    def __init__(self, definitions: dict[str, Form]) -> None:
         self._definitions = definitions
         self._steps = 0
 
-    def apart(self, one: list[_Form], other: list[_Form], depth: int) -> bool:
+    def exclusive(self, one: Form, other: Form) -> bool:
+        """Whether they plainly exclude each other. Raises GrammarError where finding out takes too
+        long."""
+        return self._apart([one], [other], 0)
+
+    def _apart(self, one: list[Form], other: list[Form], depth: int) -> bool:
         """one, other: schemas that hold together."""
         self._steps += 1
         if self._steps > MAX_STEPS:
@@ -56,7 +56,7 @@ class _Exclusion:
                     rest = [p for p in parts if p is not part]
                     rest.append({key: part[key] for key in part if key != "anyOf"})
                     return all(
-                        self.apart([*rest, branch], list(others), depth + 1)
+                        self._apart([*rest, branch], list(others), depth + 1)
                         for branch in part["anyOf"]
                     )
         return self._plain_apart(left, right, depth)
@@ -79,11 +79,11 @@ class _Exclusion:
     ) -> bool:
         needed = {name for part in (*left, *right) for name in part.get("required", ())}
         return any(
-            self.apart(_property(left, name), _property(right, name), depth + 1)
+            self._apart(_property(left, name), _property(right, name), depth + 1)
             for name in sorted(needed)
         )
 
-    def _flat(self, forms: list[_Form]) -> list[dict[str, Any]] | None:
+    def _flat(self, forms: list[Form]) -> list[dict[str, Any]] | None:
         """The schemas they are made of, without references; None where one is false."""
         parts: list[dict[str, Any]] = []
         seen: set[str] = set()
@@ -101,21 +101,22 @@ class _Exclusion:
                     seen.add(name)
                     todo.append(self._definitions[name])
             todo += form.get("allOf", ())
-            parts.append({key: form[key] for key in form if key not in ("$ref", "allOf")})
+            if "x-narrowed" not in form:
+                parts.append({key: form[key] for key in form if key not in ("$ref", "allOf")})
         return parts
 
 
-def _property(parts: list[dict[str, Any]], name: str) -> list[_Form]:
+def _property(parts: list[dict[str, Any]], name: str) -> list[Form]:
     """What the value of that name must satisfy, as far as it is said by name."""
-    found: list[_Form] = []
+    found: list[Form] = []
     for part in parts:
         if name in part.get("properties", ()):
             found.append(part["properties"][name])
         elif "patternProperties" not in part and "additionalProperties" in part:
             found.append(part["additionalProperties"])
-    for value in _values(parts) or ():
-        if isinstance(value, _Object) and name not in value.members:
-            found.append(False)
+    values = _values(parts)
+    if values and all(name not in value.members for value in values):
+        found.append(False)
     return found
 
 
@@ -126,47 +127,13 @@ def _kinds(parts: list[dict[str, Any]]) -> set[str]:
             types = [part["type"]] if isinstance(part["type"], str) else part["type"]
             kinds &= set().union(*(_KINDS[t] for t in types))
         if "enum" in part:
-            kinds &= {_kind(value) for value in part["enum"]}
+            kinds &= {kind(value) for value in part["enum"]}
     return kinds
 
 
-def _kind(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "whole" if float(value).is_integer() else "broken"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
-
-
-class _Object:
-    """A constant to compare, as JSON does: true is not 1, 1.0 is."""
-
-    def __init__(self, value: object) -> None:
-        self.key = _key(value)
-        self.members = value.keys() if isinstance(value, dict) else ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Object) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-
-def _key(value: object) -> object:
-    if isinstance(value, dict):
-        return ("object", frozenset((name, _key(part)) for name, part in value.items()))
-    if isinstance(value, list):
-        return ("array", tuple(map(_key, value)))
-    return ("boolean" if isinstance(value, bool) else "", value)
-
-
-def _values(parts: list[dict[str, Any]]) -> set[_Object] | None:
+def _values(parts: list[dict[str, Any]]) -> set[Constant] | None:
     """The constants that are left, None where there is no list of them."""
-    lists = [{_Object(value) for value in part["enum"]} for part in parts if "enum" in part]
+    lists = [{Constant(value) for value in part["enum"]} for part in parts if "enum" in part]
     return set.intersection(*lists) if lists else None
 
 
@@ -187,7 +154,7 @@ def _range(parts: list[dict[str, Any]]) -> tuple[tuple[float, bool], tuple[float
     lows = [*_bounds(parts, "minimum", False), *_bounds(parts, "exclusiveMinimum", True)]
     highs = [*_bounds(parts, "maximum", False), *_bounds(parts, "exclusiveMaximum", True)]
     for part in parts:
-        numbers = [v for v in part.get("enum", ()) if _kind(v) in ("whole", "broken")]
+        numbers = [v for v in part.get("enum", ()) if kind(v) in ("whole", "broken")]
         if numbers:
             lows.append((min(numbers), False))
             highs.append((max(numbers), False))
@@ -197,4 +164,10 @@ def _range(parts: list[dict[str, Any]]) -> tuple[tuple[float, bool], tuple[float
 
 
 def _bounds(parts: list[dict[str, Any]], key: str, opened: bool) -> Iterable[tuple[float, bool]]:
-    return ((part[key], opened) for part in parts if key in part)
+    """By what the standard excludes, where the form says a little more."""
+    excluded = f"x-exclusive{key[0].upper()}{key[1:]}"
+    if opened:
+        told = [part[f"x-{key}"] for part in parts if f"x-{key}" in part]
+    else:
+        parts, told = [part for part in parts if excluded not in part], []
+    return [(bound, opened) for bound in [*(part[key] for part in parts if key in part), *told]]

@@ -1,6 +1,6 @@
 """Which parts of a schema no finite document can satisfy, because they need themselves.
 
-Of schemas in the form of `schema.check_schema`. What is empty for other reasons (bounds that cross,
+Of forms (`form.py`). What is empty for other reasons (bounds that cross,
 patterns that exclude each other) llguidance finds itself.
 """
 
@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.schemas.form import TYPES, Form
 
 MAX_STEPS = 10_000
 _MAX_DEPTH = 100
 
-_Form = bool | dict[str, Any]
-_TYPES = frozenset({"null", "boolean", "number", "integer", "string", "array", "object"})
-
 
 def satisfiable(
-    form: dict[str, Any], definitions: dict[str, _Form]
-) -> tuple[dict[str, Any], dict[str, _Form]]:
+    form: dict[str, Any], definitions: dict[str, Form]
+) -> tuple[dict[str, Any], dict[str, Form]]:
     """The schema and its definitions with `false` for what needs itself. Raises GrammarError where
     that is the whole, or finding out takes too long."""
     if not definitions:
@@ -35,7 +33,7 @@ def satisfiable(
 class _Satisfaction:
     """The least set of definitions that finite documents can satisfy, and what follows from it."""
 
-    def __init__(self, definitions: dict[str, _Form]) -> None:
+    def __init__(self, definitions: dict[str, Form]) -> None:
         self._definitions = definitions
         self._known: set[str] = set()
         self._steps = 0
@@ -48,9 +46,9 @@ class _Satisfaction:
                     self._known.add(name)
                     found = True
 
-    def holds(self, forms: list[_Form]) -> bool:
+    def holds(self, forms: list[Form]) -> bool:
         """Whether some document satisfies all of the schemas, by what is known so far."""
-        needed: list[_Form] = [form for form in forms if form is not True]
+        needed: list[Form] = [form for form in forms if form is not True]
         if len(needed) == 1 and isinstance(needed[0], dict) and needed[0].keys() == {"$ref"}:
             return _name(needed[0]) in self._known
         key = frozenset(map(id, needed))
@@ -65,16 +63,16 @@ class _Satisfaction:
         finally:
             self._above.discard(key)
 
-    def _holds(self, forms: list[_Form]) -> bool:
+    def _holds(self, forms: list[Form]) -> bool:
         parts = self._flat(forms)
         if parts is None:
             return False
         for place, part in enumerate(parts):
             if "anyOf" in part:
-                rest: list[_Form] = [*parts[:place], *parts[place + 1 :]]
+                rest: list[Form] = [*parts[:place], *parts[place + 1 :]]
                 plain = {key: part[key] for key in part if key != "anyOf"}
                 return any(self.holds([*rest, plain, branch]) for branch in part["anyOf"])
-        types = set(_TYPES)
+        types = set(TYPES)
         for part in parts:
             if "type" in part:
                 types &= _types(part["type"])
@@ -98,7 +96,7 @@ class _Satisfaction:
             self.holds([_property(part, name) for part in parts]) for name in sorted(required)
         )
 
-    def _flat(self, forms: list[_Form]) -> list[dict[str, Any]] | None:
+    def _flat(self, forms: list[Form]) -> list[dict[str, Any]] | None:
         parts: list[dict[str, Any]] = []
         seen: set[str] = set()
         todo = list(forms)
@@ -125,7 +123,7 @@ class _Satisfaction:
                 )
         return parts
 
-    def pruned(self, form: _Form) -> _Form:
+    def pruned(self, form: Form) -> Form:
         if isinstance(form, bool):
             return form
         if form.keys() == {"$ref"}:
@@ -144,19 +142,19 @@ class _Satisfaction:
             out["allOf"] = [self.pruned(part) for part in form["allOf"]]
         return out
 
-    def _kept(self, form: _Form) -> _Form:
+    def _kept(self, form: Form) -> Form:
         return self.pruned(form) if self.holds([form]) else False
 
 
-def _item(part: dict[str, Any], place: int) -> _Form:
+def _item(part: dict[str, Any], place: int) -> Form:
     listed = part.get("prefixItems", ())
-    found: _Form = listed[place] if place < len(listed) else part.get("items", True)
+    found: Form = listed[place] if place < len(listed) else part.get("items", True)
     return found
 
 
-def _property(part: dict[str, Any], name: str) -> _Form:
+def _property(part: dict[str, Any], name: str) -> Form:
     if name in part.get("properties", ()):
-        found: _Form = part["properties"][name]
+        found: Form = part["properties"][name]
     elif "patternProperties" in part:
         found = True
     else:

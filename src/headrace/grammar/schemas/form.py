@@ -1,0 +1,59 @@
+"""What schemas are rewritten into, and how such forms are combined.
+
+A form is a boolean or a dictionary of the few keywords that llguidance enforces to the letter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+Form = bool | dict[str, Any]
+
+TYPES = ("null", "boolean", "number", "integer", "string", "array", "object")
+
+NO_TEXT = "[a&&b]"
+"""A pattern that nothing matches."""
+
+
+def any_of(branches: Iterable[Form]) -> Form:
+    """Values that satisfy at least one of the forms."""
+    possible = [branch for branch in branches if branch is not False]
+    if True in possible:
+        return True
+    if len(possible) < 2:
+        return possible[0] if possible else False
+    return {"anyOf": possible}
+
+
+def all_of(parts: Iterable[Form]) -> Form:
+    """Values that satisfy each of the forms."""
+    needed = [part for part in parts if part is not True]
+    if False in needed:
+        return False
+    if len(needed) < 2:
+        return needed[0] if needed else True
+    return {"allOf": needed}
+
+
+def without(name: str) -> Form:
+    """Objects that don't have that name."""
+    return {"type": "object", "properties": {name: False}}
+
+
+def of_types(types: Iterable[str]) -> Form:
+    """Values of one of the types."""
+    kept = list(types)
+    return {"type": kept[0] if len(kept) == 1 else kept} if kept else False
+
+
+def listed(types: object) -> list[str]:
+    """The value of `type` as a list."""
+    return [types] if isinstance(types, str) else list(types) if isinstance(types, list) else []
+
+
+def step(key: str) -> str:
+    """A member of an object, as a step of a JSON path."""
+    plain = key.replace("_", "").replace("$", "").isalnum() and not key[0].isdigit()
+    return f".{key[:100]}" if plain else f"[{json.dumps(key[:100], ensure_ascii=False)}]"

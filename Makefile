@@ -1,7 +1,9 @@
 # Two commands do everything on a fresh machine: `make serve` and `make test`.
 # They need Python 3.11+, make and a C++20 compiler; all else comes from the package index.
 
-PYTHON ?= python3
+# The first Python on the path that is new enough. PYTHON=… names another.
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 NATIVE := $(shell find native -name '*.[ch]pp' -o -name CMakeLists.txt)
@@ -17,7 +19,20 @@ WHOLE := $(BIN)/python -m pytest tests/e2e
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 13
 
+# An environment of an older Python, or one whose Python is gone, is made again.
+ifneq ($(wildcard $(VENV)/pyvenv.cfg),)
+  ifneq ($(shell $(BIN)/python -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null),True)
+    $(shell rm -rf $(VENV))
+  endif
+endif
+
 $(BIN)/python:
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Headrace needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+		|| { echo "$(PYTHON) has no venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	@for compiler in "$(CXX)" c++ g++ clang++; do command -v $$compiler >/dev/null && exit 0; done; \
+		echo "Headrace needs a C++20 compiler (Debian, Ubuntu: apt install g++)" >&2; exit 1
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.serve: $(BIN)/python pyproject.toml $(NATIVE)

@@ -16,6 +16,7 @@ import typer
 from headrace.cli.flags import with_settings
 from headrace.cli.machine import free_memory
 from headrace.cli.output import JsonFlag, print_json, size
+from headrace.extras import how_to_install
 from headrace.settings import Settings
 from headrace.units import GIB, MIB
 
@@ -97,7 +98,7 @@ def _compute(settings: Settings) -> Iterator[Finding]:
     try:
         from headrace.ops.cpu import available_isas
     except ImportError as error:
-        advice = "install Headrace again with a C++20 compiler at hand: pip install ."
+        advice = "install a C++20 compiler, then Headrace again, in its folder: make setup"
         yield Finding("kernels", "fail", f"the native kernels do not load: {error}", advice)
         return
     available = available_isas()
@@ -323,7 +324,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
         reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         advice = "start it, or mend HEADRACE_DATABASE_URL"
         if isinstance(error, ModuleNotFoundError):
-            advice = "pip install 'headrace[postgres]'"
+            advice = how_to_install("postgres")
         yield Finding("database", "fail", f"{shown} cannot be used: {reason}", advice)
         return
     if found == HEAD:

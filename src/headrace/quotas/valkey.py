@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from headrace.extras import how_to_install
 from headrace.quotas.errors import StoreUnavailable
 from headrace.quotas.limit import Draw, Level, Limit
 from headrace.quotas.scripts import read_script
@@ -34,7 +35,7 @@ class ValkeyStore:
             from valkey.asyncio import BlockingConnectionPool, Valkey
         except ModuleNotFoundError as error:
             raise StoreUnavailable(
-                f"Valkey needs the module {error.name}: pip install 'headrace[valkey]'"
+                f"Valkey needs the module {error.name}: {how_to_install('valkey')}"
             ) from error
         pool = BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=None)
         self._client = Valkey.from_pool(pool)

@@ -12,6 +12,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from headrace.extras import how_to_install
 from headrace.store.direct import DirectConnection
 from headrace.store.errors import DatabaseUnavailable, StoreError, reason
 from headrace.store.lane import Lane
@@ -178,5 +179,5 @@ def _postgresql(url: URL) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise StoreError(
-            f"PostgreSQL needs the module {error.name}: pip install 'headrace[postgres]'"
+            f"PostgreSQL needs the module {error.name}: {how_to_install('postgres')}"
         ) from error

@@ -31,7 +31,7 @@ $(BIN)/python:
 		|| { echo "Headrace needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3.11 …" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
 		|| { echo "$(PYTHON) has no venv module (Debian, Ubuntu: apt install python3-venv)" >&2; exit 1; }
-	@for compiler in "$(CXX)" c++ g++ clang++; do command -v $$compiler >/dev/null && exit 0; done; \
+	@for compiler in $(CXX) c++ g++ clang++; do command -v $$compiler >/dev/null && exit 0; done; \
 		echo "Headrace needs a C++20 compiler (Debian, Ubuntu: apt install g++)" >&2; exit 1
 	$(PYTHON) -m venv $(VENV)
 

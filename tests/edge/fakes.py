@@ -55,6 +55,7 @@ from headrace.quotas.memory import MemoryStore
 from headrace.quotas.quotas import Quotas
 from headrace.quotas.tally import QuotaTally
 from headrace.routing.menu import Menu
+from headrace.text.continued import until_end, with_end
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
@@ -133,10 +134,16 @@ class Bytes:
         self,
         messages: list[dict[str, Any]],
         *,
+        add_generation_prompt: bool = True,
+        continue_final: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, object] = NONE,
     ) -> list[int]:
-        return [BOS, *self._template.render(messages, tools=tools, **variables).encode(), TURN]
+        said = with_end(messages) if continue_final else messages
+        text = self._template.render(said, tools=tools, **variables)
+        if continue_final:
+            return [BOS, *until_end(text, messages[-1]["content"]).encode()]
+        return [BOS, *text.encode(), *([TURN] if add_generation_prompt else [])]
 
     def thinking(self, prompt: list[int]) -> Thinking | None:
         """As a test wants it to be."""

@@ -14,11 +14,13 @@ from structlog.testing import capture_logs
 
 from headrace.api import sse
 from headrace.ops.backend import BLOCK_SIZE
+from headrace.text.reasoning import Thinking
 from tests.edge.fakes import (
     AUTH,
     CONTEXT,
     KEY,
     MODEL,
+    TURN,
     World,
     error_of,
     events,
@@ -531,3 +533,32 @@ async def test_a_key_given_twice_is_refused_by_its_name(
 ) -> None:
     error = error_of(await world.http.post("/v1/completions", content=body), 400)
     assert error["param"] == param
+
+
+@BOTH
+async def test_a_last_message_of_the_assistants_is_continued(world: World, stream: bool) -> None:
+    said = [
+        {"role": "user", "content": "Fruit?"},
+        {"role": "assistant", "content": "The fruit is"},
+    ]
+    world.say("ok then")
+    world.text.thoughts = Thinking("<think>", "</think>")
+    for flags in ({}, {"continue_final_message": True, "add_generation_prompt": False}):
+        response = await world.chat(messages=said, stream=stream, max_tokens=2, **flags)
+        assert response.status_code == 200
+        prompt = world.supervisor.model.prompts[-1]
+        assert prompt[1:] == list(b"<user>Fruit?</><assistant>The fruit is")
+        text = joined(events(response)) if stream else text_of(response.json())
+        assert text == "ok"
+    await world.chat(messages=said, max_tokens=1, continue_final_message=False)
+    assert world.supervisor.model.prompts[-1][-1] == TURN
+    bare = {"continue_final_message": False, "add_generation_prompt": False}
+    await world.chat(messages=said, max_tokens=1, **bare)
+    assert bytes(world.supervisor.model.prompts[-1][1:]).endswith(b"The fruit is</>")
+
+
+async def test_continued_messages_have_no_thoughts(world: World) -> None:
+    world.text.thoughts = Thinking("<think>", "</think>")
+    world.say("<think>x</think>y")
+    said = [{"role": "assistant", "content": "So"}]
+    assert text_of((await world.chat(messages=said)).json()) == "<think>x</think>y"

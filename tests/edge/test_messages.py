@@ -460,3 +460,29 @@ async def test_thoughts_end_when_their_budget_is_spent(world: World, stream: boo
     found, stopped, _ = await ask(world, stream, **calls, **fields, thinking=thinking)
     assert [block["type"] for block in found] == ["thinking", "tool_use"]
     assert (found[0]["thinking"], stopped) == ("hm, l", ("tool_use", None))
+
+
+@BOTH
+async def test_a_last_message_of_the_assistants_is_continued(world: World, stream: bool) -> None:
+    said = [*HI, {"role": "assistant", "content": [text("The fruit "), text("is")]}]
+    blocks, _, usage = await ask(world, stream, messages=said)
+    assert blocks == [text("ok then")]
+    prompt = b"<user>Say ok.</><assistant>The fruit is"
+    assert world.supervisor.model.prompts[-1][1:] == list(prompt)
+    told = {"model": MODEL, "messages": said}
+    counted = await world.http.post("/v1/messages/count_tokens", json=told)
+    assert counted.json() == {"input_tokens": usage_of(world)["input_tokens"]}
+    assert usage["input_tokens"] == len(prompt) + 1
+
+
+async def test_a_billing_line_is_neither_told_nor_counted(world: World) -> None:
+    line = "x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli; cch="
+    for number in (1, 2):
+        system = [text(f"{line}{number};"), text("You help.")]
+        _, _, usage = await ask(world, False, system=system)
+        prompt = bytes(world.supervisor.model.prompts[-1][1:-1])
+        assert prompt == b"<system>You help.</><user>Say ok.</>"
+        told = {"model": MODEL, "messages": HI, "system": system}
+        counted = await world.http.post("/v1/messages/count_tokens", json=told)
+        assert counted.json() == {"input_tokens": len(prompt) + 2}
+    assert usage["cache_read_input_tokens"] == 32

@@ -122,8 +122,10 @@ class Planner:
         form, calls, limit = request.form, request.calls, request.token_limit
         messages = request.conversation()
         variables = template_variables(request, self._prompts, reasons=self._model.reasoning)
-        ids = await self._conversation(messages, calls, variables)
-        prompt = self._sized(ids, limit, request.token_limit_param)
+        ids = await self._conversation(
+            messages, calls, variables, opens=request.opens, continues=request.continues
+        )
+        prompt = self._sized(ids, limit, request.token_limit_param, begun=request.continues)
         grammar = await self._free_or_formed(prompt, form, calls)
         return Plan(
             generations=self._generations(
@@ -152,7 +154,8 @@ class Planner:
     async def messages(self, request: MessagesRequest, id: UUID, principal: Principal) -> Plan:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         calls, drawing = request.calls, request.parameters
-        prompt = self._sized(await self.message_ids(request), request.max_tokens, "max_tokens")
+        ids = await self.message_ids(request)
+        prompt = self._sized(ids, request.max_tokens, "max_tokens", begun=request.continues)
         grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
@@ -177,32 +180,45 @@ class Planner:
         """The prompt that a request's messages make."""
         calls, messages = request.calls, request.conversation()
         variables = message_variables(request, self._prompts, reasons=self._model.reasoning)
-        return await self._conversation(messages, calls, variables)
+        return await self._conversation(messages, calls, variables, continues=request.continues)
 
     async def _conversation(
         self,
         messages: list[dict[str, Any]],
         calls: Calls | None,
         variables: Mapping[str, object],
+        *,
+        opens: bool = True,
+        continues: bool = False,
     ) -> list[int]:
-        """The prompt of messages as a template reads them."""
+        """The prompt of messages as a template reads them. opens: it ends with the beginning of
+        the answer's message. continues: it ends with the last message, which the answer
+        continues."""
         tools = None if calls is None else [_declared(known) for known in calls.functions]
         size = len(msgspec.json.encode((messages, tools)))
         try:
             return await self._aside.run(
-                size, lambda: self._prompts.chat(messages, tools=tools, variables=variables)
+                size,
+                lambda: self._prompts.chat(
+                    messages,
+                    tools=tools,
+                    variables=variables,
+                    add_generation_prompt=opens,
+                    continue_final=continues,
+                ),
             )
         except TemplateError as error:
             raise invalid_request(
                 f"The model's chat template refuses these messages: {error}", "messages"
             ) from None
 
-    def _sized(self, ids: list[int], limit: int | None, param: str) -> Sized:
-        """A conversation's prompt with as many tokens behind it as `param` says."""
+    def _sized(self, ids: list[int], limit: int | None, param: str, *, begun: bool) -> Sized:
+        """A conversation's prompt with as many tokens behind it as `param` says. begun: the answer
+        has begun in the prompt, so no thoughts come before it."""
         model = self._model
         room, default = model.context_length, model.default_max_tokens
         prompt = _fit(ids, limit, room, default=default, params=("messages", param))
-        prompt.thinking = self._prompts.thinking(ids)
+        prompt.thinking = None if begun else self._prompts.thinking(ids)
         return prompt
 
     async def _free_or_formed(

@@ -120,6 +120,8 @@ class Prompts(Protocol):
         self,
         messages: list[dict[str, Any]],
         *,
+        add_generation_prompt: bool = ...,
+        continue_final: bool = ...,
         tools: Sequence[Mapping[str, Any]] | None = ...,
         variables: Mapping[str, object] = ...,
     ) -> list[int]: ...

@@ -9,6 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
+from headrace.text.continued import until_end, with_end
 from headrace.text.infill import NoInfill
 from headrace.text.reasoning import MARKERS, Thinking
 from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message, TemplateError
@@ -71,11 +72,14 @@ class PromptBuilder:
         messages: Sequence[Message],
         *,
         add_generation_prompt: bool = True,
+        continue_final: bool = False,
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, object] = MappingProxyType({}),
     ) -> list[int]:
         """Prompt of a conversation, with a BOS where the model wants one. variables: what else
         the template is to look up. Tools are described in words where the template knows of none.
+        continue_final: the prompt ends where the last message's content does; else
+        add_generation_prompt tells whether it ends with the beginning of the assistant's next.
 
         A call's arguments may be a text, where they are no JSON. A template that can't write a
         text in their place is given an object that has it as `arguments`.
@@ -91,12 +95,15 @@ class PromptBuilder:
             tools = None
         elif self.tool_format.short_ids:
             messages = [_with_short_ids(message) for message in messages]
+        broken: list[Message] = self._broken(messages)
         rendered = self._template.render(
-            self._broken(messages),
-            add_generation_prompt=add_generation_prompt,
+            with_end(broken) if continue_final else broken,
+            add_generation_prompt=add_generation_prompt and not continue_final,
             tools=self._broken(tools),
             **self._broken(variables),
         )
+        if continue_final:
+            rendered = until_end(rendered, broken[-1]["content"])
         return self._with_bos(
             self._tokenizer.encode(rendered, special=True, without=_BREAK, known=self._own)
         )

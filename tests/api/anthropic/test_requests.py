@@ -171,7 +171,11 @@ def test_results_out_of_call_order_are_rendered_in_call_order() -> None:
 @pytest.mark.parametrize(
     ("said", "param"),
     [
-        ([HI, {"role": "assistant", "content": "I"}], "messages[1].role"),
+        (CALLED, "messages[1].content[0]"),
+        (
+            [HI, {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}]}],
+            "messages[1].content[0]",
+        ),
         ([*CALLED, HI], "messages[2]"),
         ([*CALLED, {"role": "assistant", "content": "so"}, HI], "messages[3]"),
         ([{"role": "user", "content": [RESULT]}], "messages[0].content[0].tool_use_id"),
@@ -299,3 +303,58 @@ def test_blocks_sent_back_with_empty_fields_are_accepted() -> None:
     said = {"role": "assistant", "content": [text("so", citations=[]), use]}
     told = {"role": "user", "content": [{**RESULT, "toolset_name": None}]}
     assert len(conversation(HI, said, told)) == 3
+
+
+def test_a_last_message_of_the_assistants_is_continued() -> None:
+    request = messages(messages=[HI, {"role": "assistant", "content": "The"}])
+    assert request.continues
+    assert request.conversation()[-1] == {"role": "assistant", "content": "The"}
+    assert not messages().continues
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"thinking": {"type": "enabled", "budget_tokens": 5}}, "thinking"),
+        (
+            {"output_config": {"format": {"type": "json_schema", "schema": {}}}},
+            "output_config.format",
+        ),
+    ],
+)
+def test_an_answer_that_continues_has_no_thoughts_and_no_form(
+    fields: dict[str, Any], param: str
+) -> None:
+    said = [HI, {"role": "assistant", "content": "The"}]
+    assert refusal(messages=said, **fields).param == param
+    with pytest.raises(BodyError):
+        count(messages=said, **fields)
+
+
+BILLING = "x-anthropic-billing-header: cc_version=2.1.197.1c0; cc_entrypoint=sdk-cli; cch=ab1;"
+
+
+@pytest.mark.parametrize(
+    "line", [BILLING, BILLING.replace(" cch=ab1;", ""), f"{BILLING}\n", BILLING.replace("ab1", "9")]
+)
+def test_a_billing_line_is_no_part_of_the_prompt(line: str) -> None:
+    rest = [text("You help.", cache_control={"type": "ephemeral"}), text(" Briefly.")]
+    told = conversation(HI, system=[text(line), *rest])
+    assert told == conversation(HI, system=rest)
+    assert conversation(HI, system=[text(line)]) == conversation(HI)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        BILLING,
+        [text("You help."), text(BILLING)],
+        [text(f"{BILLING} You help.")],
+        [text(f"{BILLING}\nYou help.")],
+        [text("x-anthropic-billing-header: none")],
+    ],
+)
+def test_what_only_resembles_a_billing_line_is_part_of_the_prompt(system: Any) -> None:
+    told = conversation(HI, system=system)[0]
+    whole = system if isinstance(system, str) else "".join(block["text"] for block in system)
+    assert told == {"role": "system", "content": whole}

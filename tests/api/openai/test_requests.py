@@ -191,7 +191,7 @@ def test_calls_reach_the_template_with_their_arguments_as_objects() -> None:
     parsed = {"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
     expected = {"role": "assistant", "content": "", "tool_calls": [parsed]}
     for content in ({}, {"content": None}, {"content": ""}, {"content": []}):
-        assert chat(messages=[{**said, **content}]).conversation() == [expected]
+        assert chat(messages=[{**said, **content}, *HI]).conversation()[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def result(id: str, content: str, **fields: Any) -> dict[str, Any]:
 )
 def test_arguments_that_are_no_object_are_none_or_text(text: str, expected: Any) -> None:
     said = {"role": "assistant", "tool_calls": [call("1", arguments=text)]}
-    (message,) = chat(messages=[said]).conversation()
+    (message, *_) = chat(messages=[said, *HI]).conversation()
     assert message["tool_calls"][0]["function"]["arguments"] == expected
 
 
@@ -495,6 +495,56 @@ def test_candidates_are_as_many_as_are_answered_or_as_best_of_says() -> None:
 
 def test_a_prompt_may_be_echoed_without_a_completion() -> None:
     assert completion(max_tokens=0, echo=True, logprobs=1).max_tokens == 0
+
+
+BEGUN: Any = [*HI, {"role": "assistant", "content": "The fruit is"}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "continues", "opens"),
+    [
+        ({}, True, True),
+        ({"continue_final_message": True, "add_generation_prompt": False}, True, False),
+        ({"continue_final_message": True}, True, True),
+        ({"continue_final_message": False}, False, True),
+        ({"add_generation_prompt": True}, False, True),
+        ({"continue_final_message": False, "add_generation_prompt": False}, False, False),
+    ],
+)
+def test_whether_a_last_message_of_the_assistants_is_continued(
+    fields: dict[str, Any], continues: bool, opens: bool
+) -> None:
+    request = chat(messages=BEGUN, **fields)
+    assert (request.continues, request.opens) == (continues, opens)
+
+
+def test_a_users_message_is_answered_and_not_continued() -> None:
+    for fields in ({}, {"continue_final_message": False}, {"add_generation_prompt": True}):
+        assert not chat(**fields).continues
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"continue_final_message": True}, "continue_final_message"),
+        (
+            {
+                "messages": BEGUN,
+                "continue_final_message": True,
+                "add_generation_prompt": True,
+            },
+            "continue_final_message",
+        ),
+        (
+            {"messages": [*HI, {"role": "assistant", "tool_calls": [call("1")]}]},
+            "messages[1].tool_calls",
+        ),
+        ({"messages": BEGUN, "guided_regex": "a"}, "guided_regex"),
+        ({"messages": BEGUN, "response_format": {"type": "json_object"}}, "response_format"),
+    ],
+)
+def test_a_message_that_cannot_be_continued_is_refused(fields: dict[str, Any], param: str) -> None:
+    assert refusal(chat, **fields).param == param
 
 
 json_values = st.recursive(

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,8 @@ from headrace.api.body import BodyError
 
 BETWEEN_MESSAGES = "\n\n"
 """What stands between the texts of messages that become one."""
+
+_BILLING_HEADER = re.compile(r"x-anthropic-billing-header:(?: [a-zA-Z_]+=[^;\s]*;)+\s*")
 
 AnyBlock = Text | ThinkingBlock | ToolUseBlock | ToolResultBlock
 
@@ -83,15 +86,18 @@ def template_messages(
     name: messages of one role that follow each other are one, results of calls are one each.
 
     Raises BodyError where calls and results do not belong together, where a result comes behind
-    the user's text, and for a last message that the answer would have to continue.
+    the user's text, and for a last message of the assistant's that does not end with text, since
+    the answer continues it.
     """
     turns = _turns(system, messages)
-    if turns[-1].role == "assistant":
-        param = f"messages[{len(messages) - 1}].role"
+    last = list(turns[-1].blocks)
+    if turns[-1].role == "assistant" and last and not isinstance(last[-1][1], Text):
+        path, block = last[-1]
+        what = "its calls have no results" if isinstance(block, ToolUseBlock) else "it ends so"
         raise BodyError(
-            f"Invalid '{param}': the last message is the assistant's, and this server does not "
-            "continue one.",
-            param,
+            f"Invalid '{path}': the last message is the assistant's, but {what}, so the answer "
+            "can't continue it.",
+            path,
         )
     rendered: list[dict[str, Any]] = []
     calls: Mapping[str, str] = {}
@@ -107,9 +113,17 @@ def template_messages(
     return rendered
 
 
+def _without_billing_header(system: SystemContent | None) -> SystemContent | None:
+    """The system blocks without the first one, where that is Claude Code's line for its vendor's
+    billing. It can differ in every request; no prompt would be found in the cache behind it."""
+    if isinstance(system, list) and system and _BILLING_HEADER.fullmatch(system[0].text):
+        return system[1:]
+    return system
+
+
 def _turns(system: SystemContent | None, messages: Sequence[Message]) -> list[Turn]:
     said = [(f"messages[{i}]", m.__struct_config__.tag, m.content) for i, m in enumerate(messages)]
-    if system:
+    if system := _without_billing_header(system):
         said.insert(0, ("system", "system", system))
     turns: list[Turn] = []
     for path, role, content in said:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.anthropic.blocks import SystemContent
-from headrace.api.anthropic.messages import Message, template_messages
+from headrace.api.anthropic.messages import AssistantMessage, Message, template_messages
 from headrace.api.anthropic.output_config import MessagesEffort, OutputConfig
 from headrace.api.anthropic.thinking import Thinking, ThinkingEnabled
 from headrace.api.anthropic.tools import Choice, CustomTools, asked_calls
@@ -102,6 +102,11 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Raises BodyError."""
         return asked_calls(self.tools, self.tool_choice)
 
+    @property
+    def continues(self) -> bool:
+        """Whether the answer continues the last message: where it is the assistant's."""
+        return isinstance(self.messages[-1], AssistantMessage)
+
     def conversation(self) -> list[dict[str, Any]]:
         """The messages as a template reads them. Raises BodyError."""
         return template_messages(self.system, self.messages)
@@ -142,6 +147,7 @@ _count = RequestReader(CountRequest, NEUTRAL)
 def parse_messages_request(body: bytes) -> MessagesRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     request = _messages.read(body)
+    _check_continued(request)
     if (request.budget or 0) >= request.max_tokens:
         raise BodyError(
             "Invalid 'thinking.budget_tokens': it must be less than 'max_tokens'.",
@@ -152,4 +158,22 @@ def parse_messages_request(body: bytes) -> MessagesRequest:
 
 def parse_count_request(body: bytes) -> CountRequest:
     """Raises BodyError, as `parse_messages_request`."""
-    return _count.read(body)
+    request = _count.read(body)
+    _check_continued(request)
+    return request
+
+
+def _check_continued(request: CountRequest) -> None:
+    """Raises BodyError for what an answer that continues a message can't have."""
+    if not request.continues:
+        return
+    for param, given in (
+        ("thinking", request.budget),
+        ("output_config.format", request.output_config and request.output_config.format),
+    ):
+        if given is not None:
+            raise BodyError(
+                f"Invalid '{param}': the last message is the assistant's, so the answer continues "
+                "it and has no thoughts and no form of its own.",
+                param,
+            )

@@ -10,6 +10,7 @@ from headrace.api.body import BodyError
 from headrace.api.calls import Calls
 from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
+    AssistantMessage,
     Message,
     template_messages,
 )
@@ -32,7 +33,8 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     """max_completion_tokens is the newer name of max_tokens. top_logprobs: alternatives
     reported beside each token; only with logprobs. What follows is for the model's template,
     and honoured only where that asks for it: chat_template_kwargs are variables of it by their
-    own names."""
+    own names. add_generation_prompt, continue_final_message: vLLM's; see `opens` and
+    `continues`."""
 
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: Count | None = None
@@ -47,6 +49,22 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     tools: Tools | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+
+    @property
+    def continues(self) -> bool:
+        """Whether the answer continues the last message: where it is the assistant's, unless the
+        request says otherwise."""
+        if self.continue_final_message is not None:
+            return self.continue_final_message
+        return isinstance(self.messages[-1], AssistantMessage) and not self.add_generation_prompt
+
+    @property
+    def opens(self) -> bool:
+        """Whether the prompt ends with the beginning of a message of the assistant's; of no
+        meaning where the answer continues one."""
+        return self.add_generation_prompt is not False
 
     @property
     def token_limit(self) -> int | None:
@@ -91,6 +109,8 @@ def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
     check_parameters(request, max_choices=max_choices)
     if request.top_logprobs and not request.logprobs:
         raise BodyError("'top_logprobs' is only allowed when 'logprobs' is true.", "top_logprobs")
+    if request.continues:
+        _check_continued(request)
     both = (request.max_tokens, request.max_completion_tokens)
     if None not in both and both[0] != both[1]:
         raise BodyError(
@@ -99,3 +119,29 @@ def parse_chat_request(body: bytes, *, max_choices: int) -> ChatRequest:
             "max_tokens",
         )
     return request
+
+
+def _check_continued(request: ChatRequest) -> None:
+    """Raises BodyError where the last message can't be continued."""
+    param, last = "continue_final_message", request.messages[-1]
+    if request.add_generation_prompt:
+        raise BodyError(
+            f"Invalid '{param}': the answer continues the last message, or "
+            "'add_generation_prompt' opens another one; both can't be true.",
+            param,
+        )
+    if not isinstance(last, AssistantMessage):
+        raise BodyError(f"Invalid '{param}': the last message is not the assistant's.", param)
+    if last.tool_calls:
+        param = f"messages[{len(request.messages) - 1}].tool_calls"
+        raise BodyError(
+            f"Invalid '{param}': the last message's calls have no results, and behind calls it "
+            "can't be continued.",
+            param,
+        )
+    if (form := request.form) is not None:
+        raise BodyError(
+            f"Invalid '{form.param}': the answer continues the last message, so it can't have a "
+            "form of its own. With 'continue_final_message' false it is a message of its own.",
+            form.param,
+        )

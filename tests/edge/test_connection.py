@@ -18,7 +18,7 @@ class Work:
 
 def test_work_is_cancelled_once_when_the_client_leaves() -> None:
     connection, work = Connection(), Work()
-    connection.watch(work)
+    connection.watch(work.cancel, work.stop)
     assert not work.told
     connection.lose()
     assert work.told == ["cancel"]
@@ -28,13 +28,13 @@ def test_work_is_cancelled_once_when_the_client_leaves() -> None:
 def test_work_for_a_client_that_has_left_is_cancelled_at_once() -> None:
     connection, work = Connection(), Work()
     connection.lose()
-    connection.watch(work)
+    connection.watch(work.cancel, work.stop)
     assert work.told == ["cancel"]
 
 
 def test_work_is_stopped_when_the_service_ends() -> None:
     connection, work = Connection(), Work()
-    connection.watch(work)
+    connection.watch(work.cancel, work.stop)
     connection.stop()
     assert work.told == ["stop"]
     assert not connection.gone
@@ -43,13 +43,13 @@ def test_work_is_stopped_when_the_service_ends() -> None:
 def test_work_that_begins_when_the_service_ends_is_stopped_at_once() -> None:
     connection, work = Connection(), Work()
     connection.stop()
-    connection.watch(work)
+    connection.watch(work.cancel, work.stop)
     assert work.told == ["stop"]
 
 
 def test_nothing_is_told_after_the_end() -> None:
     connection, work = Connection(), Work()
-    connection.watch(work)
+    connection.watch(work.cancel, work.stop)
     connection.unwatch()
     connection.lose()
     connection.stop()

@@ -2,60 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from starlette.types import Scope
 
 _KEY = "headrace.connection"
 
 
-class Work(Protocol):
-    """What is done for a request."""
-
-    def cancel(self) -> None:
-        """Nobody waits for it any more."""
-        ...
-
-    def stop(self) -> None:
-        """The service ends: it has to end with an error that says so."""
-        ...
+def _nothing() -> None:
+    pass
 
 
 class Connection:
-    """gone: the client has left. The work for the request is cancelled when it does.
+    """gone: the client has left. The work for the request learns it through `watch`.
 
     ASGI tells it through `receive`, which takes a task to wait for, in every request. The server
     knows (`edge.protocol.HttpExchange`), so it says so.
     """
 
-    __slots__ = ("_stopped", "_work", "gone")
-
     def __init__(self) -> None:
         self.gone = self._stopped = False
-        self._work: Work | None = None
+        self._on_lost = self._on_stop = _nothing
 
-    def watch(self, work: Work) -> None:
-        """End it once the client leaves or the service ends; at once if that has happened."""
-        self._work = work
+    def watch(self, on_lost: Callable[[], None], on_stop: Callable[[], None] = _nothing) -> None:
+        """on_lost: called once the client leaves, so that the work is given up. on_stop: called
+        once the service ends, so that the work ends with an error that says so. At once where it
+        has happened."""
+        self._on_lost, self._on_stop = on_lost, on_stop
         if self.gone:
-            work.cancel()
+            on_lost()
         elif self._stopped:
-            work.stop()
+            on_stop()
 
     def unwatch(self) -> None:
-        self._work = None
+        self._on_lost = self._on_stop = _nothing
 
     def lose(self) -> None:
         """The client has left."""
         self.gone = True
-        if self._work is not None:
-            self._work.cancel()
+        self._on_lost()
 
     def stop(self) -> None:
         """The service ends."""
         self._stopped = True
-        if self._work is not None:
-            self._work.stop()
+        self._on_stop()
 
 
 def connect(scope: Scope, connection: Connection) -> None:

@@ -41,9 +41,10 @@ def deadline_of(scope: Scope) -> float | None:
 
 
 def _milliseconds(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:12]) <= MOST_MILLISECONDS):
+    digits = text if len(text) <= 10 and text.isascii() and text.isdigit() else "0"
+    if not 0 < int(digits) <= MOST_MILLISECONDS:
         raise _nonsense(DEADLINE_HEADER, f"a whole number from 1 to {MOST_MILLISECONDS}")
-    return int(text)
+    return int(digits)
 
 
 def _seconds(name: str, text: str) -> float:
@@ -53,6 +54,8 @@ def _seconds(name: str, text: str) -> float:
         seconds = math.nan
     if not seconds >= 0:
         raise _nonsense(name, "a number of seconds")
+    if seconds > MOST_MILLISECONDS / 1000:
+        return math.inf
     return seconds or 1.0  # JavaScript's client cuts fractions off: it has less than a second
 
 

@@ -95,7 +95,7 @@ class GenerationEndpoint(Endpoint[R]):
     async def _answer(
         self, plan: Plan, job: Job, charge: Charge, connection: Connection, send: Send
     ) -> None:
-        connection.watch(job)
+        connection.watch(job.cancel, job.stop)
         try:
             if plan.stream:
                 beat = charge.exchange.wire.beat

@@ -78,8 +78,8 @@ class HttpConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._exchange: HttpExchange | None = None
         self._line: Line | None = None
-        self._writable = asyncio.Event()
-        self._writable.set()
+        self.writable = True  # or the client has not taken enough of what was written
+        self._flushed: asyncio.Event | None = None
         self._reading = True
         self._beyond = False  # the limit of connections
         self._last = False  # what is still to come from the client is thrown away
@@ -101,7 +101,7 @@ class HttpConnection(asyncio.Protocol):
         self.lost = self._last = True
         self._stand_in(None)
         self.service.connections.remove(self)
-        self._writable.set()
+        self._flush()
         if self._exchange is not None:
             self._exchange.lose()
 
@@ -120,16 +120,16 @@ class HttpConnection(asyncio.Protocol):
             self._next()
         else:
             self._exchange.wake()
-        if self.reader.buffered > MOST_BUFFERED:
+        if self._exchange is not None and self.reader.buffered > MOST_BUFFERED:
             self._reading = False
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
-        self._writable.clear()
+        self.writable, self._flushed = False, asyncio.Event()
         self._wait(self.service.connections.clients, self.service.limits.write)
 
     def resume_writing(self) -> None:
-        self._writable.set()
+        self._flush()
         if self._last:
             return
         if self._exchange is None:
@@ -144,7 +144,7 @@ class HttpConnection(asyncio.Protocol):
         exchange, connections = self._exchange, self.service.connections
         if self._line is connections.heads and self.reader.in_head:
             self._refuse(request_timeout("The head of the request"))
-        elif exchange is not None and exchange.may_fail and self._writable.is_set():
+        elif exchange is not None and exchange.may_fail and self.writable:
             self._stand_in(None)
             exchange.fail(request_timeout("The body of the request"))
         elif self._line is connections.idle:
@@ -155,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
     def evict(self) -> None:
         """The room is needed for others."""
         exchange = self._exchange
-        if exchange is not None and exchange.may_fail and self._writable.is_set():
+        if exchange is not None and exchange.may_fail and self.writable:
             self._stand_in(None)
             exchange.fail(too_many_connections())
         else:
@@ -171,7 +171,7 @@ class HttpConnection(asyncio.Protocol):
 
     def work(self) -> None:
         """Nothing has to come."""
-        if self._writable.is_set():
+        if self.writable:
             self._stand_in(None)
         elif self._line is not self.service.connections.clients:
             self._wait(self.service.connections.clients, self.service.limits.write)
@@ -179,7 +179,7 @@ class HttpConnection(asyncio.Protocol):
     def _rest(self) -> None:
         """The next request has to come, or what is left of a body before it."""
         connections, limits = self.service.connections, self.service.limits
-        if not self._writable.is_set():
+        if not self.writable:
             self._wait(connections.clients, limits.write)
         elif not self.reader.body_complete:
             self._wait(connections.clients, limits.body)
@@ -253,10 +253,16 @@ class HttpConnection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self._transport.write(data)
 
-    async def writable(self) -> None:
-        """Until the client has taken enough of what was written."""
-        if not self._writable.is_set():
-            await self._writable.wait()
+    async def flushed(self) -> None:
+        """Until it is writable, or lost."""
+        if self._flushed is not None:
+            await self._flushed.wait()
+
+    def _flush(self) -> None:
+        self.writable = True
+        if self._flushed is not None:
+            self._flushed.set()
+            self._flushed = None
 
     def done(self, *, stays: bool) -> None:
         """The response is written."""
@@ -265,8 +271,9 @@ class HttpConnection(asyncio.Protocol):
             self.close()
             return
         self._rest()
-        self._next()
-        if self._exchange is None and not self._last:
+        if self.reader.buffered:
+            self._next()
+        if not self._reading and self._exchange is None and not self._last:
             self._resume_reading()
 
     def close(self) -> None:
@@ -275,7 +282,7 @@ class HttpConnection(asyncio.Protocol):
         limits, reader = self.service.limits, self.reader
         unread = self._last or reader.buffered or not reader.body_complete
         self._last = True
-        flushed = self._writable.is_set()
+        flushed = self.writable
         self._wait(self.service.connections.clients, limits.linger if flushed else limits.write)
         if unread and not self._ended:
             self._transport.write_eof()
@@ -298,20 +305,11 @@ class HttpExchange:
     """A request and its response, as an ASGI application sees them. refusal: what the application
     is to answer in place of the request."""
 
-    __slots__ = (
-        "_began",
-        "_client",
-        "_connection",
-        "_continues",
-        "_fault",
-        "_head",
-        "_over",
-        "_read",
-        "_received",
-        "_refusal",
-        "_waiting",
-        "_writer",
-    )
+    _began = 0.0
+    _received = 0
+    _waiting: asyncio.Future[None] | None = None
+    _fault: ApiError | None = None
+    _over = False
 
     def __init__(
         self, connection: HttpConnection, head: RequestHead, refusal: ApiError | None
@@ -323,11 +321,6 @@ class HttpExchange:
         self._client = Connection()
         self._continues = head.expects_continue
         self._read = refusal is not None  # the body was given out, as far as there is one
-        self._began = 0.0
-        self._received = 0
-        self._waiting: asyncio.Future[None] | None = None
-        self._fault: ApiError | None = None
-        self._over = False
 
     async def run(self) -> None:
         """Until the application has returned, which may be long after the response."""
@@ -391,7 +384,8 @@ class HttpExchange:
                 self._received += len(body)
                 self._read = reader.body_complete
                 if body or self._read:
-                    connection.work()
+                    if self._began:
+                        connection.work()
                     return {"type": "http.request", "body": body, "more_body": not self._read}
                 self._began = self._began or loop.time()
                 if self._continues and not self._writer.started:
@@ -405,7 +399,8 @@ class HttpExchange:
     async def send(self, message: Message) -> None:
         """Raises ValueError or RuntimeError for what can't be sent like this."""
         connection, writer = self._connection, self._writer
-        await connection.writable()
+        if not connection.writable:
+            await connection.flushed()
         if self._over or connection.lost:
             return
         if message["type"] == "http.response.body":

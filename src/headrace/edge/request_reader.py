@@ -24,6 +24,7 @@ MAX_FRAMING = 8
 """Bytes of chunk sizes and extensions that each byte of a chunked body may cost. A chunk of one
 byte costs five."""
 
+_UNDERSTOOD = frozenset({b"content-length", b"transfer-encoding", b"expect", b"host"})
 _BLANK_LINE = b"\r\n\r\n"
 _TLS_HANDSHAKE = b"\x16\x03"
 
@@ -37,29 +38,18 @@ class RequestHead:
     expects_continue: the client waits for a `100 Continue` before it sends the body.
     """
 
-    __slots__ = (
-        "expects_continue",
-        "headers",
-        "keep_alive",
-        "length",
-        "method",
-        "path",
-        "query",
-        "raw_path",
-        "target",
-        "version",
-    )
+    method = ""
+    path = ""
+    raw_path = b""
+    query = b""
+    version = "1.1"
+    keep_alive = True
+    length: int | None = 0
+    expects_continue = False
 
     def __init__(self) -> None:
-        self.method = ""
         self.target = b""
-        self.path = ""
-        self.raw_path = self.query = b""
         self.headers: list[tuple[bytes, bytes]] = []
-        self.version = "1.1"
-        self.keep_alive = True
-        self.length: int | None = 0
-        self.expects_continue = False
 
 
 class RequestReader:
@@ -106,13 +96,13 @@ class RequestReader:
 
     def feed(self, data: bytes) -> None:
         """More bytes from the connection."""
-        self._buffer = self._buffer[self._at :] + data if self.buffered else data
+        self._buffer = self._buffer[self._at :] + data if self._buffer else data
         self._at = 0
 
     def next_head(self) -> RequestHead | None:
         """The next request's head, None if it is not complete yet. The body before it must be
         complete. Raises ApiError for what is no request; the connection is of no use then."""
-        while self.buffered:
+        while self._buffer:  # it is empty as soon as all of it was given out
             parser = self._head
             if parser is None:
                 parser = self._head = _HeadParser()
@@ -132,7 +122,7 @@ class RequestReader:
             piece = self._cut(self._at + self._remaining)
             self._remaining -= len(piece)
             return piece
-        while self.buffered and not body.complete:
+        while self._buffer and not body.complete:
             body.feed(self._lines(body.tail))
         if body.complete:
             self._body = None
@@ -151,29 +141,32 @@ class RequestReader:
         return self._cut(len(buffer) if at < 0 else at + len(_BLANK_LINE))
 
     def _cut(self, end: int) -> bytes:
-        piece = self._buffer[self._at : end]
-        self._at = min(end, len(self._buffer))
-        if self._at == len(self._buffer):
+        buffer, start = self._buffer, self._at
+        if end < len(buffer):
+            self._at = end
+        else:
             self._buffer, self._at = b"", 0
-        return piece
+        return buffer[start:end]
 
 
 class _HeadParser:
     """httptools' parser of one head."""
 
+    tail = b""
+    _size = 0
+    _overflow = ""
+    _complete = False
+
     def __init__(self) -> None:
         self.head = RequestHead()
-        self.tail = b""
-        self._size = 0
-        self._overflow = ""
-        self._complete = False
+        self._headers = self.head.headers
         self._parser = httptools.HttpRequestParser(self)
 
     def on_url(self, url: bytes) -> None:
         self.head.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        headers = self.head.headers
+        headers = self._headers
         if len(headers) == MAX_HEADERS:
             self._overflow = f"{MAX_HEADERS} headers"
             raise OverflowError
@@ -188,7 +181,6 @@ class _HeadParser:
         first = not self._size
         room = MAX_HEAD_BYTES - self._size
         self._size += len(data)
-        self.tail = (self.tail + data)[-3:]
         try:
             self._parser.feed_data(data[:room])
         except httptools.HttpParserUpgrade:
@@ -203,7 +195,10 @@ class _HeadParser:
             raise malformed_request(_words(error)) from None
         if self._size > MAX_HEAD_BYTES:
             raise head_too_large(f"{MAX_HEAD_BYTES} bytes")
-        return self._complete
+        if self._complete:
+            return True
+        self.tail = (self.tail + data)[-3:]
+        return False
 
     def partial(self) -> RequestHead:
         """What is known of it, however little."""
@@ -223,6 +218,8 @@ class _HeadParser:
         _read_target(head)
         hosts = 0
         for name, value in head.headers:
+            if name not in _UNDERSTOOD:
+                continue
             if name == b"content-length":
                 head.length = int(value.strip().lstrip(b"0") or b"0")  # of any number of digits
             elif name == b"transfer-encoding":
@@ -230,7 +227,7 @@ class _HeadParser:
                 head.length = None
             elif name == b"expect":
                 head.expects_continue = value.strip().lower() == b"100-continue"
-            elif name == b"host":
+            else:
                 hosts += 1
         if hosts != 1 and (hosts or head.version == "1.1"):
             raise malformed_request(f"it has {hosts} Host headers in place of one")

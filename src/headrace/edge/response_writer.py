@@ -24,25 +24,17 @@ class ResponseWriter:
     more is to come.
     """
 
-    __slots__ = (
-        "_bodiless",
-        "_chunked",
-        "_head",
-        "_http10",
-        "_kept",
-        "_length",
-        "complete",
-        "keep_alive",
-        "started",
-    )
+    keep_alive = False
+    started = False
+    complete = False
+    _chunked = False
+    _head = b""
+    _kept = b""
+    _length: int | None = None
 
     def __init__(self, head: RequestHead) -> None:
-        self.keep_alive = self.started = self.complete = False
         self._http10 = head.version == "1.0"
         self._bodiless = head.method == "HEAD"
-        self._chunked = False
-        self._head = self._kept = b""
-        self._length: int | None = None
 
     def start(
         self, status: int, headers: Iterable[tuple[bytes, bytes]], date: bytes, kept: bytes
@@ -56,7 +48,7 @@ class ResponseWriter:
                 self._length = int(value)
             lines.append(b"%b: %b\r\n" % (name, value))
         head = b"".join(lines)
-        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines) or b"\0" in head:
+        if head.count(b"\n") != len(lines) or head.count(b"\r") != len(lines):
             raise ValueError("a header of the response has a line break in it")
         if status in _WITHOUT_BODY:
             self._bodiless, self._length = True, 0

@@ -42,12 +42,14 @@ class EventStream:
 
     async def write(self, events: bytes) -> None:
         self._written = asyncio.get_running_loop().time()
-        await self._send({"type": "http.response.body", "body": events, "more_body": True})
+        body = sse.plain_lines(events)
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def end(self, events: bytes) -> None:
         """Send the last events and end the response."""
         self.close()
-        await self._send({"type": "http.response.body", "body": events, "more_body": False})
+        body = sse.plain_lines(events)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     def close(self) -> None:
         """Write nothing more by itself. Safe to call again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -86,6 +86,17 @@ def method_not_allowed(method: str, path: str, allowed: str) -> ApiError:
 def body_too_large(limit: int) -> ApiError:
     message = f"The request body is larger than the limit of {limit} bytes."
     return ApiError(413, message, code="request_too_large")
+
+
+def malformed_body(reason: str) -> ApiError:
+    return ApiError(400, f"The request body can't be read: {reason}.", code="malformed_body")
+
+
+def unsupported_coding(coding: str, known: Iterable[str]) -> ApiError:
+    names = ", ".join(known)
+    message = f"The content encoding '{coding[:50]}' is not supported. Supported: {names}."
+    headers = {"accept-encoding": names}
+    return ApiError(415, message, code="unsupported_content_encoding", headers=headers)
 
 
 def head_too_large(limit: str) -> ApiError:

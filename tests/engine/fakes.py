@@ -302,6 +302,7 @@ class Form:
         self._form = form
         self._endings = frozenset(ending_ids)
         self._place = 0
+        self.cut = False
 
     @property
     def exhausted(self) -> bool:

@@ -163,6 +163,24 @@ def test_max_tokens_ends_it_in_the_middle_with_length(synchronous: bool) -> None
     assert answers.finish("r").reason == "length"
 
 
+class Cut(Form):
+    """It may not go on behind its second token."""
+
+    def accept(self, token: int) -> None:
+        super().accept(token)
+        self.cut = self._place >= 2
+
+
+def test_a_document_that_may_not_go_on_ends_with_length(synchronous: bool) -> None:
+    engine = fake_engine(
+        synchronous=synchronous,
+        constraints=lambda grammar, ids, _: made(Cut(grammar.text, ids)),
+    )
+    answers = answer(engine, asked(grammar="a?b?c"))
+    assert answers.finish("r").reason == "length"
+    assert len(answers.text("r")) == 2
+
+
 def test_a_document_that_is_complete_with_the_last_token_is_complete() -> None:
     answers = answer(fake_engine(), asked(grammar="{?}", max_tokens=3))
     assert answers.finish("r") == Finish(reason="stop", prompt_tokens=3, completion_tokens=3)

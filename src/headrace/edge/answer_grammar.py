@@ -97,7 +97,11 @@ def _unbounded(
         thinking=thinking,
         answer=answer,
     )
-    return behind(rules, formed) if answer and formed is not None else Grammar(rules)
+    return (
+        behind(rules, formed)
+        if answer and formed is not None
+        else Grammar(rules, free=not calls.must)
+    )
 
 
 def naming(param: str, make: Callable[[], T]) -> T:

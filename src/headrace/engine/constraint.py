@@ -24,6 +24,11 @@ class Constraint(Protocol):
         """The document is complete and nothing may follow it."""
         ...
 
+    @property
+    def cut(self) -> bool:
+        """The document is not complete, but it may not go on."""
+        ...
+
     def accept(self, token: int) -> None:
         """Take a token that the mask allowed. Raises ValueError for any other."""
         ...

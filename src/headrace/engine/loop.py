@@ -453,6 +453,8 @@ def _ending_by_token(sequence: Sequence, token: int) -> Ending | None:
             sequence.constraint.accept(token)
             if sequence.constraint.exhausted:
                 return Ending("stop")
+            if sequence.constraint.cut:
+                return Ending("length")
         except Exception as error:
             return ending_by(error)
     if sequence.generated == stopping.max_tokens:

@@ -34,6 +34,10 @@ class Metered:
     def exhausted(self) -> bool:
         return self._constraint.exhausted
 
+    @property
+    def cut(self) -> bool:
+        return self._constraint.cut
+
     def accept(self, token: int) -> None:
         begun = self._clock()
         self._constraint.accept(token)

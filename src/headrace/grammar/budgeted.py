@@ -53,6 +53,10 @@ class BudgetedMatcher:
     def exhausted(self) -> bool:
         return self._matcher.exhausted
 
+    @property
+    def cut(self) -> bool:
+        return self._matcher.cut
+
     def accept(self, token: int) -> None:
         """As `Matcher.accept`; also raises ValueError in place of a marker that has to come."""
         forced = self._due(self._place, ())

@@ -17,6 +17,7 @@ from headrace.grammar.footprint import CACHE_BYTES
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher, reason
 from headrace.grammar.vocabulary import vocabulary
+from headrace.grammar.watch import Watch, longest_string
 from headrace.text.tokenizer import Tokenizer
 
 # llguidance walks grammars by recursion, some 5 KiB a level. What the front door lets through has
@@ -40,13 +41,20 @@ class Compiler:
     number of bytes. Safe to use from many threads; compiling lets other threads run."""
 
     def __init__(
-        self, tokenizer: Tokenizer, vocab_size: int, *, cache_bytes: int = CACHE_BYTES
+        self,
+        tokenizer: Tokenizer,
+        vocab_size: int,
+        *,
+        cache_bytes: int = CACHE_BYTES,
+        repetition: bool = True,
     ) -> None:
-        """vocab_size: of the model's logits, at least the tokenizer's. The vocabulary's tables
+        """vocab_size: of the model's logits, at least the tokenizer's. repetition: whether answers
+        that repeat themselves without end are cut (`watch`). The vocabulary's tables
         (`footprint.py`) are made by `prepare`, or when the first grammar comes."""
         self._tokenizer = tokenizer
         self._vocab_size = vocab_size
         self._cache_bytes = cache_bytes
+        self._repetition = repetition
         self._cached_bytes = 0
         self._cache: OrderedDict[str, LLMatcher] = OrderedDict()
         self._lock = threading.Lock()
@@ -68,7 +76,12 @@ class Compiler:
         if prototype is None:
             prototype = _with_room(lambda: self._made(grammar.text))
             self._keep(grammar.text, prototype)
-        matcher = Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size)
+        watch = Watch(
+            self._tokenizer.piece,
+            longest_string(grammar.text),
+            repetition=self._repetition and not grammar.free,
+        )
+        matcher = Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size, watch)
         if grammar.budget is None:
             return matcher
         return BudgetedMatcher(matcher, grammar.budget, self._tokenizer)
@@ -132,7 +145,7 @@ class Compiler:
 _LIMITS = LLParserLimits(
     verbose_errors=False,
     max_items_in_row=3_000,
-    max_lexer_states=50_000,
+    max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
     # What takes longer than a step of the engine would hold up everyone else's.
     initial_lexer_fuel=400_000,
     step_lexer_fuel=100_000,

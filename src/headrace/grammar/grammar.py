@@ -12,8 +12,10 @@ class Grammar(msgspec.Struct, frozen=True):
     of a vocabulary, so it travels as plain text.
 
     text: in llguidance's Lark dialect, or its JSON form of several grammars. budget: of the
-    thoughts in it.
+    thoughts in it. free: most of the answer is free text, and the grammar is that of the
+    calls in it.
     """
 
     text: str
     budget: ThoughtBudget | None = None
+    free: bool = False

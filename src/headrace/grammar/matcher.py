@@ -13,6 +13,7 @@ from llguidance import LLMatcher
 from numpy.typing import NDArray
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.watch import AHEAD, Watch
 
 _ALL = np.uint32(0xFFFFFFFF)
 _Answer = TypeVar("_Answer")
@@ -37,10 +38,18 @@ class Matcher:
     masks along one guess cost one step each.
     """
 
-    def __init__(self, matcher: LLMatcher, ending_ids: Items[int], vocab_size: int) -> None:
+    def __init__(
+        self,
+        matcher: LLMatcher,
+        ending_ids: Items[int],
+        vocab_size: int,
+        watch: Watch | None = None,
+    ) -> None:
         """matcher: ours alone, at the start, over a vocabulary with one token more than
-        vocab_size, which stands for the end of the document."""
+        vocab_size, which stands for the end of the document. watch: at the start too."""
         self._matcher = matcher
+        self._watch = watch
+        self._cut = False
         self._end = vocab_size
         self._endings = frozenset(ending_ids)
         self._scratch = np.zeros(vocab_size // 32 + 1, dtype=np.uint32)
@@ -60,9 +69,29 @@ class Matcher:
         # Where a guess goes on, something may.
         return not self._guess and (self._ended or self._places[0].complete)
 
+    @property
+    def cut(self) -> bool:
+        """The document is not complete, but it may not go on: a string in it is longer than it
+        should be, or it repeats the same tokens and could do so for ever."""
+        return self._cut
+
     def accept(self, token: int) -> None:
         """Take a token that the mask allowed, also one that ends the sequence. Raises ValueError
         for any other, and GrammarError where following became too costly."""
+        self._take(token)
+        if self._watch is not None and not self._ended:
+            self._watch.take(token)
+            cycle = self._watch.cycle()
+            self._cut = self._watch.too_long or (cycle is not None and self._endless(cycle))
+
+    def _endless(self, cycle: list[int]) -> bool:
+        """Whether these tokens may follow again and again, for as long as it can be looked at."""
+        self._walk(())
+        times = AHEAD // len(cycle)
+        ahead = self._ask(self._matcher.deep_copy)
+        return bool(ahead.try_consume_tokens(cycle * times) == times * len(cycle))
+
+    def _take(self, token: int) -> None:
         if self._guess[:1] == [token]:
             # Behind a guess that came true we are already.
             del self._guess[0], self._places[0]

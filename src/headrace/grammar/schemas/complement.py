@@ -27,6 +27,7 @@ from headrace.grammar.schemas.numbers import above, below
 from headrace.grammar.schemas.values import Constant, count, kind, number, spelled
 
 MAX_VALUES = 50
+MAX_COUNT = 1_000
 
 
 def complement(node: Node) -> Form:
@@ -123,6 +124,8 @@ def _bound(node: Node, key: str, value: object) -> Form:
 
 def _least(node: Node, key: str, value: object) -> Form:
     least = count(value, node.at(key))
+    if least > MAX_COUNT:
+        raise node.fault(key, "That this is not so can't be enforced.")
     kind_of = {"Length": "string", "Items": "array", "Properties": "object"}[key[3:]]
     return {"type": kind_of, f"max{key[3:]}": least - 1} if least else False
 
@@ -130,7 +133,7 @@ def _least(node: Node, key: str, value: object) -> Form:
 def _most(node: Node, key: str, value: object) -> Form:
     most = count(value, node.at(key))
     kind_of = {"Length": "string", "Items": "array", "Properties": "object"}[key[3:]]
-    if most > 1_000 or (kind_of == "object" and most):
+    if most > MAX_COUNT or (kind_of == "object" and most):
         raise node.fault(key, "That this is not so can't be enforced.")
     return {"type": kind_of, f"min{key[3:]}": most + 1}
 

@@ -8,7 +8,8 @@ from headrace.grammar.pattern import search_pattern
 from headrace.grammar.schemas.node import Node, Rewriter
 from headrace.grammar.schemas.values import count
 
-MAX_LENGTH = 32_768
+MAX_LENGTH = 16_384
+"""Up to which the grammar counts. Longer strings are watched (`grammar.watch`)."""
 
 
 def anchored(node: Node, key: str, pattern: object) -> str:
@@ -29,8 +30,8 @@ def _least_length(node: Node, value: object) -> None:
 
 
 def _most_length(node: Node, value: object) -> None:
-    # What is shorter is allowed by the larger bound too.
-    node.out["maxLength"] = min(count(value, node.at("maxLength")), MAX_LENGTH)
+    most = count(value, node.at("maxLength"))
+    node.out["maxLength" if most <= MAX_LENGTH else "x-maxLength"] = most
 
 
 def _pattern(node: Node, pattern: object) -> None:

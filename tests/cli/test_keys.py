@@ -11,11 +11,24 @@ import pytest
 from headrace.access.authenticator import Authenticator
 from headrace.access.changes import Changes
 from headrace.access.errors import InvalidKey
+from headrace.access.pepper import open_pepper
+from headrace.access.tenants import create_tenant
 from headrace.store.database import Database
-from headrace.store.files import read_pepper
+from headrace.store.files import make_pepper
 from headrace.store.url import database_url
 
 from .conftest import Headrace, complaint
+
+
+@pytest.fixture(autouse=True)
+def tenants(data_dir: Path) -> None:
+    """acme and globex."""
+    database = Database.open(database_url(None, data_dir))
+    with database.transaction(write=True) as connection:
+        for name in ("acme", "globex"):
+            create_tenant(connection, name, actor="test")
+    open_pepper(database, data_dir)
+    database.close()
 
 
 @pytest.fixture
@@ -36,7 +49,7 @@ async def test_a_key_is_made_works_is_listed_and_revoked(
 
     database = Database.open(database_url(None, data_dir))
     changes = Changes(database)
-    authenticator = Authenticator(database, read_pepper(data_dir), changes)
+    authenticator = Authenticator(database, make_pepper(data_dir), changes)
     await changes.start()
     principal = await authenticator.authenticate(made["key"])
     assert (principal.tenant.name, principal.key_id) == ("acme", made["id"])
@@ -60,7 +73,7 @@ async def test_a_key_is_made_works_is_listed_and_revoked(
 
 def test_scopes_and_an_end_can_be_given(headrace: Headrace) -> None:
     flags = ["--scope", "admin", "--scope", "inference", "--expires", "30d"]
-    made = json.loads(headrace("keys", "create", "--tenant", "a", *flags, "--json").stdout)
+    made = json.loads(headrace("keys", "create", "--tenant", "acme", *flags, "--json").stdout)
     assert made["scopes"] == ["admin", "inference"]
     left = datetime.fromisoformat(made["expires"]) - datetime.now(UTC)
     assert timedelta(days=29) < left <= timedelta(days=30)
@@ -86,10 +99,10 @@ def test_a_list_can_be_one_tenants(headrace: Headrace) -> None:
 @pytest.mark.parametrize(
     ("arguments", "fault"),
     [
-        (["create", "--tenant", "a", "--scope", "root"], "unknown scope 'root'"),
-        (["create", "--tenant", ""], "a tenant's name"),
-        (["create", "--tenant", "a", "--expires", "1999-01-01"], "in the past"),
-        (["create", "--tenant", "a", "--expires", "soon"], "neither a span"),
+        (["create", "--tenant", "acme", "--scope", "root"], "unknown scope 'root'"),
+        (["create", "--tenant", "nobody"], "there is no tenant 'nobody'"),
+        (["create", "--tenant", "acme", "--expires", "1999-01-01"], "in the past"),
+        (["create", "--tenant", "acme", "--expires", "soon"], "neither a span"),
         (["revoke", "nope"], "there is no key nope"),
     ],
 )

@@ -18,7 +18,9 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / ".local/share/headrace/headrace.db"
 
 
-def test_it_says_what_is_missing_does_it_and_finds_it_done(headrace: Headrace) -> None:
+def test_it_says_what_is_missing_does_it_and_finds_it_done(headrace: Headrace, file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    file.touch(mode=0o600)
     checked = headrace("migrate", "--check", "--json")
     assert checked.returncode == 1
     told = json.loads(checked.stdout)
@@ -32,7 +34,11 @@ def test_it_says_what_is_missing_does_it_and_finds_it_done(headrace: Headrace) -
     assert json.loads(again.stdout)["missing"] == []
 
 
-def test_where_it_is_not_automatic_an_older_schema_is_one_line(headrace: Headrace) -> None:
+def test_where_it_is_not_automatic_an_older_schema_is_one_line(
+    headrace: Headrace, file: Path
+) -> None:
+    file.parent.mkdir(parents=True)
+    file.touch(mode=0o600)
     line = complaint(headrace("keys", "list", HEADRACE_AUTO_MIGRATE="false"))
     assert "run headrace migrate" in line
     assert headrace("migrate").returncode == 0

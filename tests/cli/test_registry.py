@@ -108,6 +108,7 @@ def test_a_tenant_is_disabled_and_enabled(run: Run) -> None:
 
 
 def test_a_key_has_limits_of_its_own(run: Run) -> None:
+    run("tenants", "create", "acme")
     made = run("keys", "create", "--tenant", "acme", *EVERY_LIMIT)
     (listed,) = run("keys", "list")
     assert made["limits"] == listed["limits"] == LIMITS
@@ -117,6 +118,7 @@ def test_a_key_has_limits_of_its_own(run: Run) -> None:
 
 
 def test_a_key_is_rotated_and_two_secrets_live(run: Run) -> None:
+    run("tenants", "create", "acme")
     made = run("keys", "create", "--tenant", "acme")
     rotated = run("keys", "rotate", made["id"], "--grace", "1h")
     assert rotated["key"].startswith(f"hr-{made['id']}_")
@@ -214,6 +216,8 @@ def test_tables_are_for_people(run: Run) -> None:
         ("tenants update acme --budget 10000000", "--budget: 10000000 is more than 9007199.25"),
         ("tenants update acme --budget-period week", "budget_period: invalid enum value 'week'"),
         ("keys create --tenant acme --concurrent-requests x", "--concurrent-requests: 'x'"),
+        ("keys create --tenant acne", "there is no tenant 'acne'; did you mean 'acme'?"),
+        ("keys create --tenant zzz", "there is no tenant 'zzz'"),
         ("keys rotate nope", "there is no key nope"),
         ("keys rotate nope --grace soon", "--grace: 'soon' is no span"),
         ("aliases set chat chat", "cannot stand for itself"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import pty
 import re
 import signal
 import socket
@@ -7,9 +9,10 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.models.tiny import write_tiny
@@ -36,14 +39,14 @@ def tiny(tmp_path: Path) -> Path:
 class Running:
     """`headrace serve` as a process, from its first line to its end."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: subprocess.Popen[str], output: IO[str]) -> None:
         self.process = process
+        self.output = output
         self.said = ""
 
     def read_until(self, words: str) -> str:
-        assert self.process.stdout is not None
         while words not in self.said:
-            line = self.process.stdout.readline()
+            line = self.output.readline()
             assert line, self.said
             self.said += line
         return self.said
@@ -57,27 +60,50 @@ class Running:
 def serve(environment: dict[str, str], tmp_path: Path) -> Iterator[Any]:
     started: list[Running] = []
 
-    def start(*arguments: str, **variables: str) -> Running:
+    def start(*arguments: str, terminal: bool = False, **variables: str) -> Running:
+        ours, theirs = pty.openpty() if terminal else os.pipe()
         process = subprocess.Popen(
             command("serve", "--port", "0", "--kv-memory", "8MiB", *arguments),
             env=environment | variables,
             cwd=tmp_path,
-            stdout=subprocess.PIPE,
+            stdout=theirs,
             stderr=(tmp_path / "stderr").open("w"),
             text=True,
         )
-        started.append(Running(process))
+        os.close(theirs)
+        started.append(Running(process, os.fdopen(ours, "r")))
         return started[-1]
 
     yield start
     for running in started:
         running.process.kill()
         running.process.wait()
+        running.output.close()
 
 
-def test_the_first_start_shows_a_key_and_lines_that_work(serve: Any, tiny: Path) -> None:
+def test_without_a_terminal_the_first_key_goes_to_a_file_of_the_owner(
+    serve: Any, tiny: Path, tmp_path: Path
+) -> None:
     running = serve("--model", str(tiny))
     said = running.read_until("Ctrl-C stops it.")
+    file = tmp_path / ".local/share/headrace/first-key"
+    assert f"is in {file}." in said
+    assert file.stat().st_mode & 0o777 == 0o600
+    key = file.read_text().strip()
+    assert "hr-" not in said + (tmp_path / "stderr").read_text()
+    url = re.search(r"http://\S+", said)
+    assert url is not None
+    answer = httpx.get(f"{url[0]}/v1/models", headers={"authorization": f"Bearer {key}"})
+    assert answer.status_code == 200
+    assert running.stop() == 0
+
+
+def test_the_first_start_in_a_terminal_shows_a_key_and_lines_that_work(
+    serve: Any, tiny: Path, tmp_path: Path
+) -> None:
+    running = serve("--model", str(tiny), terminal=True)
+    said = running.read_until("Ctrl-C stops it.")
+    assert not (tmp_path / ".local/share/headrace/first-key").exists()
     assert re.search(r"serves tiny \([0-9a-f]{12}\) at http://127\.0\.0\.1:\d+", said)
     (curl,) = [line.strip() for line in said.splitlines() if line.strip().startswith("curl")]
     curl = curl.replace("Say hello.", "ab").replace("curl", "curl -sS")
@@ -95,6 +121,8 @@ def test_a_given_key_is_never_shown(serve: Any, tiny: Path, tmp_path: Path) -> N
     key = "hr-me_my-secret"
     running = serve("--model", str(tiny), HEADRACE_BOOTSTRAP_KEY=key)
     said = running.read_until("Ctrl-C stops it.")
+    (worker,) = psutil.Process(running.process.pid).children()
+    assert not [name for name in worker.environ() if name.startswith("HEADRACE_")]
     url = re.search(r"http://\S+", said)
     assert url is not None
     headers = {"authorization": f"Bearer {key}"}
@@ -103,6 +131,35 @@ def test_a_given_key_is_never_shown(serve: Any, tiny: Path, tmp_path: Path) -> N
     assert answer.json()["usage"]["completion_tokens"] <= 3
     assert running.stop(signal.SIGINT) == 0
     assert "my-secret" not in said + (tmp_path / "stderr").read_text()
+
+
+def test_a_second_service_on_a_data_directory_is_one_line_and_commands_go_on(
+    serve: Any, headrace: Headrace, tiny: Path
+) -> None:
+    running = serve("--model", str(tiny))
+    running.read_until("Ctrl-C stops it.")
+    line = complaint(headrace("serve", "--port", "0", "--model", str(tiny)))
+    assert f"process {running.process.pid}, since " in line
+    assert headrace("tenants", "create", "acme").returncode == 0
+    assert headrace("keys", "create", "--tenant", "acme").returncode == 0
+    running.process.kill()
+    running.process.wait()
+    again = serve("--model", str(tiny))
+    again.read_until("Ctrl-C stops it.")
+    assert again.stop() == 0
+
+
+def test_without_its_pepper_a_service_does_not_start_and_no_key_is_made(
+    serve: Any, headrace: Headrace, tiny: Path, tmp_path: Path
+) -> None:
+    running = serve("--model", str(tiny))
+    running.read_until("Ctrl-C stops it.")
+    (tmp_path / ".local/share/headrace/pepper").unlink()
+    assert "pepper is missing" in complaint(headrace("keys", "create", "--tenant", "default"))
+    assert running.stop() == 0
+    done = headrace("serve", "--port", "0", "--model", str(tiny))
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False)
+    assert "pepper is missing" in done.stderr
 
 
 @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])

@@ -51,7 +51,8 @@ def test_for_people_it_is_a_table(headrace: Headrace, served: Books) -> None:
     assert line.split() == ["acme", "2", "10", "4", "14"]
 
 
-def test_without_a_request_it_says_so(headrace: Headrace) -> None:
+def test_without_a_request_it_says_so(headrace: Headrace, tmp_path: Path) -> None:
+    Database.open(database_url(None, tmp_path / ".local/share/headrace")).close()
     done = headrace("usage")
     assert (done.stdout, done.stderr, done.returncode) == ("", "no requests\n", 0)
 

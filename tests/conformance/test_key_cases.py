@@ -19,7 +19,7 @@ from sqlalchemy import URL
 
 from headrace.access.bootstrap import ensure_bootstrap_key
 from headrace.store.database import Database
-from headrace.store.files import read_pepper
+from headrace.store.files import make_pepper
 from tests import forked
 from tests.edge.admin.conftest import ROOT, headquarters_of, make_root
 
@@ -72,7 +72,7 @@ class Edge:
 @asynccontextmanager
 async def two_edges(url: URL, folder: Path) -> AsyncIterator[tuple[Edge, Edge]]:
     """With `ROOT` as a key of both."""
-    pepper = read_pepper(folder)
+    pepper = make_pepper(folder)
     database = Database.open(url)
     ensure_bootstrap_key(database, pepper, ROOT.text)
     database.close()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -164,14 +162,24 @@ def printed(service: Service, text: str) -> str:
         time.sleep(0.05)
 
 
-def test_the_first_start_prints_a_key_once_and_it_works(smollm2_path: Path, tmp_path: Path) -> None:
+def test_the_first_start_writes_a_key_once_and_it_works(smollm2_path: Path, tmp_path: Path) -> None:
     service = start(smollm2_path, tmp_path, key=None)
+    file = tmp_path / "first-key"
     try:
-        command = printed(service, "curl ")
-        key = command.split("Bearer ")[1].split("'")[0]
+        assert str(file) in printed(service, "The first key")
+        key = file.read_text().strip()
         assert key.startswith("hr-")
-        answer = subprocess.run(shlex.split(command), capture_output=True, check=True)
-        assert json.loads(answer.stdout)["choices"][0]["message"]["content"]
+        headers = {"authorization": f"Bearer {key}"}
+        body = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 5}
+        model = httpx.get(f"{service.url}/v1/models", headers=headers).json()["data"][0]["id"]
+        answer = httpx.post(
+            f"{service.url}/v1/chat/completions",
+            json={"model": model, **body},
+            headers=headers,
+            timeout=60,
+        )
+        assert answer.json()["choices"][0]["message"]["content"]
+        file.unlink()
     finally:
         stop(service)
     assert service.process.returncode == 0
@@ -179,11 +187,13 @@ def test_the_first_start_prints_a_key_once_and_it_works(smollm2_path: Path, tmp_
     try:
         printed(again, "Ctrl-C stops it")
         assert key not in again.log.read_text()
+        assert not file.exists()
     finally:
         stop(again)
 
 
 def test_keys_made_and_revoked_beside_the_running_service(service: Service) -> None:
+    service.command("tenants", "create", "acme")
     made = json.loads(service.command("keys", "create", "--tenant", "acme", "--json").stdout)
     assert made["key"].startswith(f"hr-{made['id']}_")
     headers = {"authorization": f"Bearer {made['key']}"}

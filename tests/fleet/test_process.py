@@ -66,3 +66,16 @@ def test_a_worker_started_without_a_parent_ends() -> None:
     script = Path(__file__).with_name("fake_worker.py")
     ended = subprocess.run([sys.executable, str(script)], stdin=subprocess.DEVNULL, timeout=60)
     assert ended.returncode == 0
+
+
+def test_a_worker_gets_no_secret() -> None:
+    secrets = {
+        "HEADRACE_BOOTSTRAP_KEY": "hr-a_b",
+        "HEADRACE_API_KEY": "hr-c_d",
+        "HEADRACE_DATABASE_URL": "postgresql://user:word@host/name",
+        "HEADRACE_VALKEY_URL": "valkey://:word@host",
+        "AWS_SECRET_ACCESS_KEY": "x",
+        "HF_TOKEN": "x",
+    }
+    needed = {"PATH": "/bin", "HOME": "/root", "LC_ALL": "C", "PYTHONPATH": "src"}
+    assert environment(secrets | needed) == needed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import structlog
 from sqlalchemy import Connection
@@ -21,10 +22,18 @@ ACTOR = "bootstrap"
 log = structlog.get_logger("headrace.access")
 
 
-def ensure_bootstrap_key(database: Database, pepper: bytes, given: str | None) -> str | None:
+def ensure_bootstrap_key(
+    database: Database,
+    pepper: bytes,
+    given: str | None,
+    *,
+    keep: Callable[[str], object] | None = None,
+) -> str | None:
     """Make sure that somebody can get in: the given key, or else one that is made now if the
     tenant "default" has never had any. It may do everything. The text of a key made now is
     returned, to be shown once; it is kept nowhere.
+
+    keep: called with that text before the key is committed. If it raises there is no key.
 
     A given key whose id is known with other secrets replaces those. One that was revoked or
     rotated away stays so: a restart must not undo that.
@@ -43,6 +52,8 @@ def ensure_bootstrap_key(database: Database, pepper: bytes, given: str | None) -
             return None
         key = Key.make()
         create_key(connection, key, pepper, tenant=TENANT, scopes=SCOPES, actor=ACTOR)
+        if keep is not None:
+            keep(key.text)
         return key.text
 
 

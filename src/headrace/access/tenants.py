@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
 from typing import Any, get_args
 from uuid import UUID
 
@@ -23,6 +24,8 @@ from headrace.store.schema import aliases, pins, tenants
 
 NAME_LENGTH = 200
 HEAVIEST = 1000
+MOST_COMPARED = 1000
+"""Names that a name without a tenant is compared with."""
 
 
 def find_tenant(connection: Connection, name: str) -> Tenant | None:
@@ -30,10 +33,13 @@ def find_tenant(connection: Connection, name: str) -> Tenant | None:
 
 
 def get_tenant(connection: Connection, name: str) -> Tenant:
-    """Raises NotFound."""
+    """Raises NotFound, which names the nearest one."""
     tenant = find_tenant(connection, name)
     if tenant is None:
-        raise NotFound(f"there is no tenant {name!r}")
+        alike = select(tenants.c.name).where(tenants.c.name.startswith(name[:1], autoescape=True))
+        near = get_close_matches(name, connection.scalars(alike.limit(MOST_COMPARED)), n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise NotFound(f"there is no tenant {name!r}{hint}")
     return tenant
 
 

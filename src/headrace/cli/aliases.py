@@ -34,7 +34,7 @@ def put(
     """Make a name stand for a model, whatever it stood for."""
     from headrace.access.aliases import set_alias
 
-    with changing(settings) as connection:
+    with changing(settings, make=True) as connection:
         alias = set_alias(connection, name, target, tenant=tenant, actor=actor())
     print_record(asdict(alias), as_json=as_json)
 

@@ -6,6 +6,7 @@ import ipaddress
 import json
 import socket
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,17 +18,25 @@ if TYPE_CHECKING:
     from headrace.edge.services import ModelStatus
 
 
-def announce(models: Sequence[ModelStatus], listener: socket.socket, new_key: str | None) -> None:
-    """Say what runs, where, and how to talk to it. A new key is shown here and nowhere else."""
+def announce(
+    models: Sequence[ModelStatus], listener: socket.socket, first_key: str | Path | None
+) -> None:
+    """Say what runs, where, and how to talk to it. first_key: the text of a new key, which is
+    shown here and nowhere else, or the file that has it."""
     url = _url(listener)
     served = ", ".join(f"{each.model.name} ({each.model.version})" for each in models)
     lines = [f"Headrace {__version__} serves {served} at {url}", *_engines(models)]
     if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         lines.append("Other machines can reach this address, and nothing on the way is encrypted.")
-    if new_key is None:
+    if isinstance(first_key, Path):
+        lines.append(
+            f"The first key, for administration and use, is in {first_key}. Read it, keep it in a "
+            "safe place, and delete the file."
+        )
+    elif first_key is None:
         lines.append("Keys: headrace keys create --tenant NAME. Talk to it: headrace chat")
     else:
-        lines += ["", *_first_steps(url, models[0].model.name, new_key)]
+        lines += ["", *_first_steps(url, models[0].model.name, first_key)]
     typer.echo("\n".join([*lines, "README.md and docs/ tell the rest. Ctrl-C stops it."]))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.cli.flags import with_settings
@@ -13,7 +15,7 @@ from headrace.cli.output import plainly
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
+    from sqlalchemy import URL, Connection
 
     from headrace.store.database import Database
 
@@ -21,18 +23,44 @@ in_data_dir = with_settings("data_dir", "database_url", "config")
 
 
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
-    """The database that the service uses too, made if there is none. Its faults become
-    `CommandError`s."""
+def open_database(settings: Settings, *, make: bool = False) -> Iterator[Database]:
+    """The database that the service uses too, with this release's schema. Its faults become
+    `CommandError`s.
+
+    make: whether it is made where there is none. Else that is an error, because the data directory
+    is likely to be the wrong one.
+    """
+    from headrace.store.errors import StoreError
+
+    with connected(settings, make=make) as (database, _), plainly(StoreError):
+        database.bring_up_to_date(may_migrate=settings.auto_migrate)
+        yield database
+
+
+@contextmanager
+def connected(settings: Settings, *, make: bool) -> Iterator[tuple[Database, URL]]:
+    """As `open_database`, whatever the schema; and where the database is."""
+    import structlog
+
     from headrace.store.database import Database
     from headrace.store.errors import StoreError
+    from headrace.store.files import make_private_folder
     from headrace.store.url import database_url
 
+    # What is logged must not stand among the data that a command prints.
+    structlog.configure(logger_factory=lambda *_: structlog.WriteLogger(sys.stderr))
     with plainly(StoreError):
         url = database_url(settings.database_url, settings.data_dir)
-        database = Database.open(url, may_migrate=settings.auto_migrate)
+        if make:
+            make_private_folder(settings.data_dir)
+        elif url.drivername == "sqlite" and not Path(str(url.database)).exists():
+            raise StoreError(
+                f"there is no database at {url.database}: name the right data directory with "
+                f"--data-dir (it is {settings.data_dir}, by {settings.origin('data_dir')})"
+            )
+        database = Database.connect(url)
         try:
-            yield database
+            yield database, url
         finally:
             database.close()
 
@@ -45,18 +73,30 @@ def reading(settings: Settings) -> Iterator[Connection]:
 
 
 @contextmanager
-def changing(settings: Settings) -> Iterator[Connection]:
-    """As `reading`, for a change."""
-    with _transaction(settings, write=True) as connection:
+def changing(settings: Settings, *, make: bool = False) -> Iterator[Connection]:
+    """As `reading`, for a change. make: as of `open_database`, for what may come first."""
+    with _transaction(settings, write=True, make=make) as connection:
         yield connection
 
 
 @contextmanager
-def _transaction(settings: Settings, *, write: bool) -> Iterator[Connection]:
+def changing_keys(settings: Settings) -> Iterator[tuple[Connection, bytes]]:
+    """As `changing`, with the pepper that the database's keys are made with."""
+    from headrace.access.errors import AccessError
+    from headrace.access.pepper import open_pepper
+
+    with open_database(settings) as database, plainly(AccessError):
+        pepper = open_pepper(database, settings.data_dir)
+        with database.transaction(write=True) as connection:
+            yield connection, pepper
+
+
+@contextmanager
+def _transaction(settings: Settings, *, write: bool, make: bool = False) -> Iterator[Connection]:
     from headrace.access.errors import AccessError
 
     with (
-        open_database(settings) as database,
+        open_database(settings, make=make) as database,
         plainly(AccessError),
         database.transaction(write=write) as connection,
     ):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.books import actor, changing, changing_keys, in_data_dir, reading
 from headrace.cli.limits import changed, described, with_limits
 from headrace.cli.moments import iso, moment_ahead, span
 from headrace.cli.output import CommandError, JsonFlag, print_record, print_rows
@@ -32,7 +32,7 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The part between hr- and 
 def create(
     settings: Settings,
     limits: Mapping[str, object],
-    tenant: Annotated[str, typer.Option(help="Whom the key is for; made if new.")],
+    tenant: Annotated[str, typer.Option(help="Whom the key is for; see `headrace tenants`.")],
     scope: Annotated[
         list[str] | None, typer.Option(help="What it may do: inference (default), admin.")
     ] = None,
@@ -43,17 +43,18 @@ def create(
     from headrace.access.key import Key
     from headrace.access.keys import create_key
     from headrace.access.limits import UNLIMITED
+    from headrace.access.tenants import get_tenant
 
     end = moment_ahead(expires, "--expires") if expires else None
     if end is not None and end.timestamp() <= time.time():
         raise CommandError(f"--expires: {expires!r} is in the past")
-    key, pepper = Key.make(), _pepper(settings)
-    with changing(settings) as connection:
+    key = Key.make()
+    with changing_keys(settings) as (connection, pepper):
         stored = create_key(
             connection,
             key,
             pepper,
-            tenant=tenant,
+            tenant=get_tenant(connection, tenant).name,
             scopes=scope or ["inference"],
             actor=actor(),
             expires_at=None if end is None else int(end.timestamp() * 1000),
@@ -117,8 +118,8 @@ def rotate(
     from headrace.access.keys import rotate_key
 
     lives = int(span(grace, "--grace").total_seconds() * 1000)
-    key, pepper = Key.make(id), _pepper(settings)
-    with changing(settings) as connection:
+    key = Key.make(id)
+    with changing_keys(settings) as (connection, pepper):
         stored = rotate_key(connection, key, pepper, grace=lives, actor=actor())
     record = {
         "id": stored.id,
@@ -139,15 +140,6 @@ def revoke(settings: Settings, id: Id, as_json: JsonFlag = False) -> None:
     with changing(settings) as connection:
         stored = revoke_key(connection, id, actor=actor())
     print_record(_described(stored), as_json=as_json)
-
-
-def _pepper(settings: Settings) -> bytes:
-    from headrace.cli.output import plainly
-    from headrace.store.errors import StoreError
-    from headrace.store.files import read_pepper
-
-    with plainly(StoreError):
-        return read_pepper(settings.data_dir)
 
 
 def _print_secret(record: Mapping[str, object], *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.books import in_data_dir
+from headrace.cli.books import connected, in_data_dir
 from headrace.cli.output import JsonFlag, plainly, print_record
 from headrace.settings import Settings
 
@@ -21,22 +21,18 @@ def migrate(
 ) -> None:
     """Bring the database to this release's schema. `headrace serve` does that by itself unless
     auto_migrate is false. Take a backup first: there is no way back."""
-    from headrace.store.database import Database
     from headrace.store.errors import StoreError
     from headrace.store.migrate import migrate, pending, revision
     from headrace.store.schema import HEAD
-    from headrace.store.url import database_url
 
-    with plainly(StoreError):
-        url = database_url(settings.database_url, settings.data_dir)
-        database = Database.connect(url)
-        try:
-            with database.transaction(write=not check) as connection:
-                before, steps = revision(connection), pending(connection)
-                if not check:
-                    migrate(connection)
-        finally:
-            database.close()
+    with (
+        connected(settings, make=not check) as (database, url),
+        plainly(StoreError),
+        database.transaction(write=not check) as connection,
+    ):
+        before, steps = revision(connection), pending(connection)
+        if not check:
+            migrate(connection)
     record: dict[str, object] = {
         "database": url.render_as_string(),
         "before": before,

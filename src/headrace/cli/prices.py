@@ -79,7 +79,7 @@ def put(
         )
     )
     moment = moment_ahead(valid_from, "--from") if valid_from else None
-    with changing(settings) as connection:
+    with changing(settings, make=True) as connection:
         price = set_price(
             connection,
             model,

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from headrace.store.database import Database
 
 
+FIRST_KEY = "first-key"
+"""File in the data directory that gets the first key where there is no terminal to show it."""
+
+
 @with_settings()
 def serve(settings: Settings) -> None:
     """Serve models over OpenAI's API until stopped, fetching them first if need be."""
@@ -43,13 +48,18 @@ def serve(settings: Settings) -> None:
     from headrace.fleet.process import configure_log
     from headrace.models.errors import CatalogueError, ModelFileError
     from headrace.store.errors import StoreError
+    from headrace.store.lock import only_service
+    from headrace.store.url import database_url
     from headrace.text.template import TemplateError
     from headrace.text.tokenizer import TokenizerError
 
     configure_log(settings.log_level)
+    with plainly(StoreError):
+        url = database_url(settings.database_url, settings.data_dir)
     with (
         plainly(AccessError, StoreError, DoesNotFit, WorkerFailed),
         plainly(CatalogueError, ModelFileError, TokenizerError, TemplateError),
+        only_service(settings.data_dir, url),
         bind(settings.host, settings.port) as listener,
         contextlib.suppress(asyncio.CancelledError),
     ):
@@ -215,8 +225,8 @@ async def _serve_edge(
     if not serving.done():
         with contextlib.suppress(Unavailable):  # told to stop meanwhile
             await starting
-            new_key = await asyncio.to_thread(books.first_key, settings)
-            announce(models.status(), listener, new_key)
+            first_key = await asyncio.to_thread(books.first_key, settings)
+            announce(models.status(), listener, first_key)
     await serving
     await asyncio.gather(starting, return_exceptions=True)
 
@@ -275,25 +285,37 @@ class Books:
     @classmethod
     def open(cls, settings: Settings) -> Books:
         from headrace.access.bootstrap import ensure_bootstrap_key
+        from headrace.access.pepper import open_pepper
         from headrace.store.database import Database
-        from headrace.store.files import read_edge, read_pepper
+        from headrace.store.files import make_private_files, pepper_path, read_edge
         from headrace.store.url import database_url
 
-        pepper, edge = read_pepper(settings.data_dir), read_edge(settings.data_dir)
+        make_private_files(pepper_path(settings.data_dir), settings.data_dir / FIRST_KEY)
+        edge = read_edge(settings.data_dir)
         url = database_url(settings.database_url, settings.data_dir)
         database = Database.open(url, may_migrate=settings.auto_migrate)
+        pepper = open_pepper(database, settings.data_dir)
         if settings.bootstrap_key:
             ensure_bootstrap_key(database, pepper, settings.bootstrap_key.get_secret_value())
         return cls(database, pepper, edge)
 
-    def first_key(self, settings: Settings) -> str | None:
-        """The text of a key made now, if this installation has none. It must be shown at once,
-        so it is not made before the service is up: a start that fails would lose it."""
+    def first_key(self, settings: Settings) -> str | Path | None:
+        """A key made now, if this installation has none: its text where standard output is a
+        terminal, else the file that it was written to, since output that is no terminal is likely
+        to be kept by many. It must be shown at once, so it is not made before the service is up: a
+        start that fails would lose it."""
         from headrace.access.bootstrap import ensure_bootstrap_key
+        from headrace.store.files import write_private_file
 
         if settings.bootstrap_key:
             return None
-        return ensure_bootstrap_key(self.database, self.pepper, None)
+        if sys.stdout.isatty():
+            return ensure_bootstrap_key(self.database, self.pepper, None)
+        file = settings.data_dir / FIRST_KEY
+        made = ensure_bootstrap_key(
+            self.database, self.pepper, None, keep=lambda text: write_private_file(file, text)
+        )
+        return made and file
 
 
 def _cancel_on_signal() -> None:

@@ -54,7 +54,7 @@ def create(
     from headrace.access.limits import UNLIMITED
     from headrace.access.tenants import create_tenant
 
-    with changing(settings) as connection:
+    with changing(settings, make=True) as connection:
         tenant = create_tenant(
             connection,
             name,

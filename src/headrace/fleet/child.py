@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.fleet.config import Launch, WorkerConfig
 from headrace.fleet.messages import FromWorker, ToWorker, pack_ids
+from headrace.fleet.process import environment
 from headrace.fleet.wire import Wire
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=pack_ids)
@@ -39,7 +40,9 @@ class Child:
         with theirs:
             try:
                 ours.sendall(line)
-                process = await asyncio.create_subprocess_exec(*command, stdin=theirs.fileno())
+                process = await asyncio.create_subprocess_exec(
+                    *command, stdin=theirs.fileno(), env=environment(os.environ)
+                )
             except BaseException:
                 ours.close()
                 raise

@@ -7,11 +7,26 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 
 import structlog
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
+
+
+_KEPT = (
+    *("PATH", "HOME", "USER", "LOGNAME", "TZ", "LANG", "LANGUAGE", "LC_", "TMPDIR", "VIRTUAL_ENV"),
+    *("PYTHON", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_", "GLIBC_TUNABLES", "MALLOC_"),
+    *("OMP_", "OPENBLAS_", "MKL_", "COVERAGE_"),
+)
+"""Variables, by the beginnings of their names, that a worker may see."""
+
+
+def environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """The part of our variables that a worker gets: what Python and libraries need. It is told all
+    else in its launch line, so it never has a key, nor an address with a password."""
+    return {name: value for name, value in ours.items() if name.startswith(_KEPT)}
 
 
 def tie_to_parent(parent: int) -> None:

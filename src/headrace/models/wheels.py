@@ -134,7 +134,8 @@ def _pip(arguments: list[str], folder: Path) -> str:
     options += ["--disable-pip-version-check"]
     if command == "download":
         options += ["--progress-bar=off"]
-    environment = {**os.environ, "TMPDIR": str(folder)}
+    kept = {name: v for name, v in os.environ.items() if not name.startswith("HEADRACE_")}
+    environment = {**kept, "TMPDIR": str(folder)}  # pip needs no key of ours
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-m", "pip", command, *options, *rest],
         capture_output=True,

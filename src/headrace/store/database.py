@@ -15,6 +15,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from headrace.extras import how_to_install
 from headrace.store.direct import DirectConnection
 from headrace.store.errors import DatabaseUnavailable, StoreError, reason
+from headrace.store.files import create_private_file, make_private_files
 from headrace.store.lane import Lane
 from headrace.store.migrate import migrate, revision
 from headrace.store.notices import notices, take_told
@@ -68,10 +69,19 @@ class Database:
         """
         database = cls.connect(url, lock_seconds=lock_seconds)
         try:
-            with database.transaction() as connection:
+            database.bring_up_to_date(may_migrate=may_migrate)
+        except BaseException:
+            database.close()
+            raise
+        return database
+
+    def bring_up_to_date(self, *, may_migrate: bool = True) -> None:
+        """Migrate if need be. Raises as `open`."""
+        try:
+            with self.transaction() as connection:
                 found = revision(connection)
             if found != HEAD and may_migrate:
-                with database.transaction(write=True) as connection:
+                with self.transaction(write=True) as connection:
                     migrate(connection)
             elif found != HEAD:
                 raise StoreError(
@@ -79,12 +89,7 @@ class Database:
                     "auto_migrate is off: run headrace migrate"
                 )
         except DatabaseError as error:
-            database.close()
-            raise StoreError(f"{url!r} is not usable: {reason(error)}") from error
-        except StoreError:
-            database.close()
-            raise
-        return database
+            raise StoreError(f"{self._engine.url!r} is not usable: {reason(error)}") from error
 
     @property
     def dialect(self) -> str:
@@ -152,7 +157,10 @@ class Database:
 
 
 def _sqlite(url: URL, lock_seconds: float) -> Engine:
-    Path(str(url.database)).expanduser().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = Path(str(url.database))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    create_private_file(path)  # SQLite gives the files beside it the same mode
+    make_private_files(path, *(path.with_name(path.name + end) for end in ("-wal", "-shm")))
     engine = create_engine(url, connect_args={"timeout": lock_seconds})
 
     @event.listens_for(engine, "connect")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -27,13 +26,12 @@ from headrace.api.openapi import Operation
 from headrace.edge.authentication import ADMIN, authenticate
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.connection import Connection, connection_of
+from headrace.edge.job import ServiceEnds
 from headrace.edge.responses import json_response
 from headrace.edge.services import Keys
 from headrace.store.errors import ReportTooLong, StoreError, TooManyReports
 
 MAX_BODY_BYTES = 1 << 20
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,28 +102,44 @@ class AdminEndpoint:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         answer = self._methods[method].answer(Request(scope, receive), principal)
         try:
-            body, status = await _unless_left(answer, connection_of(scope))
+            body, status = await _watched(answer, connection_of(scope))
         except ClientGone:
             return
         await json_response(body, status)(scope, receive, send)
 
 
-async def _unless_left(answer: Coroutine[Any, Any, T], connection: Connection) -> T:
-    """Its result; it is cancelled when the client leaves. Raises ClientGone then."""
-    answering = asyncio.ensure_future(answer)
-    connection.watch(partial(_cancel, answering))
+class _Answering:
+    """The task that makes an answer, as `edge.connection.Work`. fault: why it was ended."""
+
+    def __init__(self, answer: Coroutine[Any, Any, tuple[object, int]]) -> None:
+        self.task = asyncio.ensure_future(answer)
+        self.fault: Exception | None = None
+
+    def cancel(self) -> None:
+        self._end(ClientGone())
+
+    def stop(self) -> None:
+        self._end(ServiceEnds())
+
+    def _end(self, fault: Exception) -> None:
+        self.fault = fault
+        self.task.cancel()
+
+
+async def _watched(
+    answer: Coroutine[Any, Any, tuple[object, int]], connection: Connection
+) -> tuple[object, int]:
+    """Its result. Raises ClientGone or ServiceEnds as soon as that happens."""
+    answering = _Answering(answer)
+    connection.watch(answering)
     try:
-        return await answering
+        return await answering.task
     except asyncio.CancelledError:
-        if connection.gone:
-            raise ClientGone from None
-        raise
+        if answering.fault is None:
+            raise
+        raise answering.fault from None
     finally:
         connection.unwatch()
-
-
-def _cancel(answering: asyncio.Future[Any]) -> None:
-    answering.cancel()
 
 
 def _refusal(fault: AccessError | StoreError) -> ApiError:

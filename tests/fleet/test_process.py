@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.fleet.process import environment
 from headrace.fleet.supervisor import Supervisor
 
 from .conftest import MakeSupervisor, read_all, request

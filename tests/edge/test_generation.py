@@ -562,3 +562,13 @@ async def test_continued_messages_have_no_thoughts(world: World) -> None:
     world.say("<think>x</think>y")
     said = [{"role": "assistant", "content": "So"}]
     assert text_of((await world.chat(messages=said)).json()) == "<think>x</think>y"
+
+
+async def test_an_answer_that_names_no_limit_ends_at_the_tenants_own(world: World) -> None:
+    whole = (await world.chat(temperature=0)).json()
+    world.keys.limit(default_max_tokens=3)
+    cut = (await world.chat(temperature=0)).json()
+    assert whole["usage"]["completion_tokens"] > 3
+    assert (cut["choices"][0]["finish_reason"], cut["usage"]["completion_tokens"]) == ("length", 3)
+    asked = (await world.chat(temperature=0, max_completion_tokens=4)).json()
+    assert asked["usage"]["completion_tokens"] == 4, "the request's own limit is not changed"

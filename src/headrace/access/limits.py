@@ -26,6 +26,7 @@ class Limits:
     *_per_minute: buckets of that size which fill evenly within a minute. concurrent_requests:
     on their way at once. budget: integer nano-units of money a `budget_period`, which begins at
     midnight UTC of its first day. long_*: the same for long requests alone, beside the others.
+    default_max_tokens: of an answer whose request names no limit, instead of the model's.
     """
 
     requests_per_minute: Count | None = None
@@ -37,6 +38,7 @@ class Limits:
     long_requests_per_minute: Count | None = None
     long_input_tokens_per_minute: Count | None = None
     long_concurrent_requests: Count | None = None
+    default_max_tokens: Count | None = None
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Limits:

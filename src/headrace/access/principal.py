@@ -22,3 +22,10 @@ class Principal:
     key_id: str
     scopes: frozenset[Scope]
     limits: Limits = UNLIMITED
+
+    @property
+    def default_max_tokens(self) -> int | None:
+        """Of an answer whose request names no limit: the tenant's or the key's, whichever is
+        smaller; None leaves it to the model."""
+        both = (self.tenant.limits.default_max_tokens, self.limits.default_max_tokens)
+        return min((limit for limit in both if limit is not None), default=None)

@@ -27,6 +27,7 @@ _HELP = {
     "long_requests_per_minute": "Long requests a minute, beside the others",
     "long_input_tokens_per_minute": "Tokens of long prompts a minute, beside the others",
     "long_concurrent_requests": "Long requests at once, beside the others",
+    "default_max_tokens": "Tokens of an answer whose request names no limit",
 }
 
 

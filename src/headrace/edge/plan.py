@@ -125,7 +125,9 @@ class Planner:
         ids = await self._conversation(
             messages, calls, variables, opens=request.opens, continues=request.continues
         )
-        prompt = self._sized(ids, limit, request.token_limit_param, begun=request.continues)
+        prompt = self._sized(
+            ids, limit, request.token_limit_param, principal, begun=request.continues
+        )
         grammar = await self._free_or_formed(prompt, form, calls)
         return Plan(
             generations=self._generations(
@@ -155,7 +157,9 @@ class Planner:
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         calls, drawing = request.calls, request.parameters
         ids = await self.message_ids(request)
-        prompt = self._sized(ids, request.max_tokens, "max_tokens", begun=request.continues)
+        prompt = self._sized(
+            ids, request.max_tokens, "max_tokens", principal, begun=request.continues
+        )
         grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
@@ -212,11 +216,14 @@ class Planner:
                 f"The model's chat template refuses these messages: {error}", "messages"
             ) from None
 
-    def _sized(self, ids: list[int], limit: int | None, param: str, *, begun: bool) -> Sized:
+    def _sized(
+        self, ids: list[int], limit: int | None, param: str, principal: Principal, *, begun: bool
+    ) -> Sized:
         """A conversation's prompt with as many tokens behind it as `param` says. begun: the answer
         has begun in the prompt, so no thoughts come before it."""
         model = self._model
-        room, default = model.context_length, model.default_max_tokens
+        room = model.context_length
+        default = principal.default_max_tokens or model.default_max_tokens
         prompt = _fit(ids, limit, room, default=default, params=("messages", param))
         prompt.thinking = None if begun else self._prompts.thinking(ids)
         return prompt

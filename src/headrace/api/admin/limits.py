@@ -20,6 +20,7 @@ class LimitsChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     long_requests_per_minute: Count | UnsetType | None = UNSET
     long_input_tokens_per_minute: Count | UnsetType | None = UNSET
     long_concurrent_requests: Count | UnsetType | None = UNSET
+    default_max_tokens: Count | UnsetType | None = UNSET
 
 
 class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,3 +35,4 @@ class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
     long_requests_per_minute: int | None
     long_input_tokens_per_minute: int | None
     long_concurrent_requests: int | None
+    default_max_tokens: int | None

@@ -103,11 +103,34 @@ class TestLimits:
         with pytest.raises(TemplateError, match="more than 1000 characters"):
             template(source).render(USER)
 
-    def test_time(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(template_module, "MAX_SECONDS", 0.05)
-        loop = "{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}"
-        with pytest.raises(TemplateError, match="ran longer than"):
-            template(loop).render(USER)
+    def test_a_source_that_is_no_chat_template_any_more(self) -> None:
+        with pytest.raises(TemplateError, match="has 300000 characters; up to 262144"):
+            template("x" * 300_000)
+
+    def test_all_probes_together_have_the_work_of_one_render(self) -> None:
+        ours = template("{% for i in range(9999) %}{{ i }}{% endfor %}")
+        probes = [ours.probe(USER) for _ in range(20)]
+        assert probes[0] is not None
+        assert probes[-1] is None
+        assert ours.render(USER) == probes[0]
+
+    def test_many_messages_in_a_template_that_compares_them_all(self) -> None:
+        source = (
+            "{% for m in messages %}{% for n in messages %}{% if n.role == m.role %}{% endif %}"
+            "{% endfor %}{{ m.content }}{% endfor %}"
+        )
+        assert template(source).render(USER * 100) == "hi" * 100
+        with pytest.raises(TemplateError, match="more work"):
+            template(source).render(USER * 100_000)
+
+    def test_an_honest_template_takes_many_messages_and_much_text(self) -> None:
+        source = (
+            "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' +"
+            " message['content'] | trim + '<|im_end|>' + '\n' }}{% endfor %}"
+        )
+        ours = template(source)
+        assert len(ours.render(USER * 30_000)) == 30_000 * len("<|im_start|>user\nhi<|im_end|>\n")
+        assert len(ours.render([{"role": "user", "content": "x" * (8 << 20)}])) > 8 << 20
 
 
 class TestContent:

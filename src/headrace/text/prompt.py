@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -153,10 +152,7 @@ class PromptBuilder:
     def _takes_system(self) -> bool:
         text = "some text"
         messages = [{"role": "system", "content": text}, {"role": "user", "content": "more"}]
-        try:
-            return text in self._template.render(messages)
-        except TemplateError:
-            return False
+        return text in (self._template.probe(messages) or "")
 
     @cached_property
     def _own(self) -> Known:
@@ -164,8 +160,7 @@ class PromptBuilder:
         every prompt. Of what users sent there is nothing in it."""
         texts: set[str] = set()
         for messages in _SAMPLES:
-            with contextlib.suppress(TemplateError):
-                texts.update(self._controls.split(self._template.render(messages)))
+            texts.update(self._controls.split(self._template.probe(messages) or ""))
         return {text: self._tokenizer.encode_within(text) for text in texts}
 
     def control(self, text: str) -> int | None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
-from time import monotonic
-from typing import Any, NoReturn
+from typing import Any
 
 import jinja2
 from jinja2 import meta, nodes
-from jinja2.ext import Extension
-from jinja2.parser import Parser
-from jinja2.runtime import Context
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from headrace.text.metered import (
+    BASE_WORK,
+    MAX_CHARACTERS,
+    Meter,
+    MeteredContext,
+    MeteredEnvironment,
+)
 
 # For models that come without one: plain turns, which a base model can follow.
 DEFAULT_TEMPLATE = (
@@ -24,8 +25,8 @@ DEFAULT_TEMPLATE = (
     "{% if add_generation_prompt %}Assistant:{% endif %}"
 )
 
-MAX_CHARACTERS = 32 << 20  # of a rendered prompt, and of any string that `*` makes on the way
-MAX_SECONDS = 10.0
+MAX_SOURCE = 1 << 18
+"""Characters of a template; real ones have up to 30,000."""
 
 Message = Mapping[str, Any]
 
@@ -37,24 +38,32 @@ class TemplateError(ValueError):
 class ChatTemplate:
     """A Jinja template run as the ecosystem runs it (Hugging Face's chat templates), sandboxed.
 
-    Bounded in output, in the size of products and in time; the time is looked at on every call
-    and piece of output. Content given as parts becomes one string, the text parts joined by
-    nothing, unless the template only understands parts. The role "developer" becomes "system"
-    if the template's source doesn't mention it. Safe to use from many threads.
+    What a render may do is bounded by the size of what it is given (`text.metered`); all renders
+    that only find out what the template is like share one such bound. Content given as parts
+    becomes one string, the text parts joined by nothing, unless the template only understands
+    parts. The role "developer" becomes "system" if the template's source doesn't mention it. Safe
+    to use from many threads.
     """
 
     def __init__(self, source: str, *, bos_token: str, eos_token: str) -> None:
         """Raises TemplateError if the source is not a template."""
+        if len(source) > MAX_SOURCE:
+            raise TemplateError(
+                f"the chat template has {len(source)} characters; up to {MAX_SOURCE} are accepted"
+            )
         self.source = source
         self._knows_developer = "developer" in source
-        environment = _Environment()
+        self._probing = Meter(BASE_WORK)
+        environment = MeteredEnvironment()
         try:
             self._tree = environment.parse(source)
             self._template = environment.from_string(self._tree)
         except jinja2.TemplateSyntaxError as error:
             raise TemplateError(f"chat template, line {error.lineno}: {error.message}") from error
-        except RecursionError as error:
+        except (RecursionError, MemoryError, SyntaxError) as error:
             raise TemplateError("the chat template nests too deeply") from error
+        except ValueError as error:
+            raise TemplateError(f"the chat template cannot be compiled: {error}") from error
         self._constants = {**environment.globals, "bos_token": bos_token, "eos_token": eos_token}
 
     @cached_property
@@ -86,10 +95,25 @@ class ChatTemplate:
         Raises TemplateError with the template's own words if it refuses the messages, else with
         what went wrong: a part that is not text, a limit, an error in the template.
         """
-        adapted = [self._adapt(i, message) for i, message in enumerate(messages)]
         return self._run(
-            adapted, add_generation_prompt=add_generation_prompt, tools=tools, **variables
+            Meter(BASE_WORK, (messages, tools, variables)),
+            self._adapted(messages),
+            add_generation_prompt=add_generation_prompt,
+            tools=tools,
+            **variables,
         )
+
+    def probe(self, messages: Sequence[Message], **variables: object) -> str | None:
+        """What `render` makes of a short conversation, to see what the template does; None where it
+        fails. All such renders together may take what one other may."""
+        try:
+            names = {"add_generation_prompt": True, "tools": None, **variables}
+            return self._run(self._probing, self._adapted(messages), **names)
+        except TemplateError:
+            return None
+
+    def _adapted(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
+        return [self._adapt(index, message) for index, message in enumerate(messages)]
 
     def _adapt(self, index: int, message: Message) -> dict[str, Any]:
         adapted = {key: value for key, value in message.items() if value is not None}
@@ -108,28 +132,26 @@ class ChatTemplate:
         return not self._shows(text, text) and self._shows([{"type": "text", "text": text}], text)
 
     def _shows(self, content: object, text: str) -> bool:
+        message = {"role": "user", "content": content}
         try:
-            return text in self._run([{"role": "user", "content": content}], tools=None)
+            return text in self._run(self._probing, [message], tools=None)
         except TemplateError:
             return False
 
-    def _run(self, messages: list[dict[str, Any]], **variables: object) -> str:
+    def _run(self, meter: Meter, messages: list[dict[str, Any]], **variables: object) -> str:
         # As `new_context` makes it, which looks up every global for every render.
         names = {**self._constants, "messages": messages, **variables}
-        context = _Context(self._template.environment, names, None, self._template.blocks)
-        pieces: list[str] = []
-        size = 0
+        context = MeteredContext(self._template.environment, names, None, self._template.blocks)
+        context.meter = meter
         try:
-            for piece in self._template.root_render_func(context):
-                _check_time(context)
-                size += len(piece)
-                _check_size(size)
-                pieces.append(piece)
+            text = "".join(self._template.root_render_func(context))
         except jinja2.TemplateError as error:
             raise TemplateError(error.message or "the chat template failed") from error
         except Exception as error:  # a template can raise whatever Python can
             raise TemplateError(f"the chat template failed: {error}") from error
-        return "".join(pieces)
+        if len(text) > MAX_CHARACTERS:
+            raise TemplateError(f"the chat template made more than {MAX_CHARACTERS} characters")
+        return text
 
 
 def _constants(node: nodes.Expr) -> list[object]:
@@ -152,85 +174,3 @@ def _texts(content: object, place: str) -> list[str]:
         if not isinstance(part.get("text"), str):
             raise TemplateError(f"{place}[{index}].text must be a string")
     return [part["text"] for part in content]
-
-
-class _Context(Context):
-    """A render's variables, and when it has to be done (monotonic seconds)."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.deadline = monotonic() + MAX_SECONDS
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """What the ecosystem's templates expect to find, and limits on what they may use up."""
-
-    context_class = _Context
-    intercepted_binops = frozenset({"*", "**"})
-
-    def __init__(self) -> None:
-        super().__init__(
-            trim_blocks=True,
-            lstrip_blocks=True,
-            extensions=[_GenerationTag, "jinja2.ext.loopcontrols"],
-        )
-        self.filters["tojson"] = _to_json
-        self.globals["raise_exception"] = _raise_exception
-        self.globals["strftime_now"] = _strftime_now
-
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """Refuses what a small template could make huge; called for `*` and `**`."""
-        if operator == "**":
-            raise jinja2.TemplateRuntimeError("'**' is not available in chat templates")
-        for sequence, times in ((left, right), (right, left)):
-            if isinstance(sequence, str | list | tuple) and isinstance(times, int):
-                _check_size(len(sequence) * times)
-        return super().call_binop(context, operator, left, right)
-
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
-        _check_time(__context)
-        return super().call(__context, __obj, *args, **kwargs)
-
-
-class _GenerationTag(Extension):
-    """`{% generation %}` marks what an assistant wrote, for training; here it is only a block."""
-
-    tags = {"generation"}  # noqa: RUF012 (as the base class declares it)
-
-    def parse(self, parser: Parser) -> nodes.Node:
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-        return nodes.Scope(body, lineno=line)
-
-
-def _check_time(context: Context) -> None:
-    if isinstance(context, _Context) and monotonic() > context.deadline:
-        raise jinja2.TemplateRuntimeError(f"the chat template ran longer than {MAX_SECONDS} s")
-
-
-def _check_size(characters: int) -> None:
-    if characters > MAX_CHARACTERS:
-        raise jinja2.TemplateRuntimeError(
-            f"the chat template made more than {MAX_CHARACTERS} characters"
-        )
-
-
-def _raise_exception(message: str) -> NoReturn:
-    raise jinja2.TemplateError(message)
-
-
-def _strftime_now(pattern: str) -> str:
-    return datetime.now().strftime(pattern)
-
-
-def _to_json(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    """JSON without the escapes for HTML that Jinja's own filter makes."""
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )

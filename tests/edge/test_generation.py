@@ -172,6 +172,26 @@ async def test_an_engine_that_dies_before_the_first_token_costs_nothing(world: W
     assert (counts["prompt_tokens"], counts["completion_tokens"]) == (0, 0)
 
 
+@pytest.mark.parametrize("options", [{}, {"n": 3}, {"n": 1, "best_of": 2}])
+async def test_a_client_that_leaves_in_its_prompt_pays_what_was_computed(
+    options: dict[str, int],
+) -> None:
+    async with World() as world, world.listening() as url:
+        world.supervisor.pace = 0.05
+        body = {"model": MODEL, "prompt": "x" * 480, "max_tokens": 9, **options}
+        async with httpx.AsyncClient(headers=AUTH) as http:
+            asked = asyncio.create_task(http.post(f"{url}/v1/completions", json=body))
+            await world.supervisor.reach(3)
+            asked.cancel()
+        await world.idle()
+        await until(lambda: bool(world.books.closed))
+        counts = world.books.last()
+        assert counts["ending"] == "cancelled"
+        assert 0 < counts["prompt_tokens"] < 480
+        assert counts["prompt_tokens"] % 64 == 0
+        assert (counts["cached_tokens"], counts["completion_tokens"]) == (0, 0)
+
+
 @BOTH
 async def test_a_client_that_leaves_the_queue_is_never_run(stream: bool) -> None:
     async with World(max_sequences=1) as world, world.listening() as url:

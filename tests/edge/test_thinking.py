@@ -176,3 +176,50 @@ async def test_what_it_does_not_know_is_refused_by_name(
 async def test_text_completions_have_no_template_to_tell(world: World) -> None:
     for field in ("reasoning_effort", "thinking_budget", "chat_template_kwargs"):
         assert error_of(await world.complete(**{field: "low"}), 400)["param"] == field
+
+
+CHOICE: dict[str, Any] = {"guided_choice": ["ab", "cd"], "max_tokens": 24, "temperature": 0}
+
+
+@BOTH
+@pytest.mark.parametrize("said", ["<think>hm</think>cd", "\n" * 24, "\t\u3000cd"])
+@pytest.mark.parametrize(
+    "off", [{"chat_template_kwargs": {"enable_thinking": False}}, {"reasoning_effort": "none"}]
+)
+async def test_with_thoughts_switched_off_a_form_begins_at_the_first_token(
+    world: World, stream: bool, said: str, off: dict[str, Any]
+) -> None:
+    world.say(said)
+    thoughts, answer, usage = await ask(world, stream, **CHOICE, **off)
+    assert (thoughts, reasoning_tokens(usage)) == ("", 0)
+    assert answer in CHOICE["guided_choice"]
+
+
+async def test_with_thinking_disabled_a_form_of_a_message_begins_at_the_first_token(
+    world: World,
+) -> None:
+    world.also(name="thinker", reasoning=True)
+    world.say('<think>hm</think>{"k":1}')
+    schema = {"type": "object", "properties": {"k": {"type": "integer"}}, "required": ["k"]}
+    body = {
+        "model": "thinker",
+        "messages": HI,
+        "max_tokens": 24,
+        "thinking": {"type": "disabled"},
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
+    }
+    answer = (await world.http.post("/v1/messages", json=body)).json()
+    (block,) = answer["content"]
+    assert block["type"] == "text"
+    assert block["text"].startswith('{"k":')
+
+
+@BOTH
+async def test_white_space_before_a_form_behind_thoughts_is_bounded(
+    world: World, stream: bool
+) -> None:
+    world.say("\n" * 24)
+    _, answer, usage = await ask(world, stream, **CHOICE)
+    # Two line breaks, and what comes then is the marker: 24 letters are not enough to end thoughts.
+    assert answer == ""
+    assert reasoning_tokens(usage) >= 20

@@ -26,7 +26,7 @@ from headrace.engine.costs import StepCosts
 from headrace.engine.draws import draws
 from headrace.engine.guess import Guess, Proposer
 from headrace.engine.loop import Engine, SynchronousEngine
-from headrace.engine.output import Finish, Output
+from headrace.engine.output import Finish, Output, Prefilled
 from headrace.engine.request import GenerationRequest, SamplingParams, StopConditions
 from headrace.engine.runner import ModelRunner
 from headrace.engine.scheduler import Scheduler
@@ -469,9 +469,14 @@ class Answers:
 
     def __init__(self) -> None:
         self.outputs: dict[str, list[Output]] = {}
+        self.prefilled: dict[str, Prefilled] = {}
 
     def take(self, outputs: list[Output]) -> None:
         for output in outputs:
+            if output.prefilled is not None:
+                self.prefilled[output.id] = output.prefilled
+                if output == Output(id=output.id, prefilled=output.prefilled):
+                    continue  # callers see nothing of it
             seen = self.outputs.setdefault(output.id, [])
             assert not seen or seen[-1].finish is None, "an output after the last"
             seen.append(output)

@@ -339,7 +339,7 @@ def test_a_cancel_ends_what_is_still_compiling() -> None:
     assert engine.has_work
     engine.cancel("r")
     answers = Answers().drain(engine)
-    assert answers.finish("r") == Finish(reason="cancelled", prompt_tokens=3, completion_tokens=0)
+    assert answers.finish("r") == Finish(reason="cancelled", prompt_tokens=0, completion_tokens=0)
     assert engine.status().waiting == 0
 
 

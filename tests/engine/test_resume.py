@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.engine.loop import Engine
-from headrace.engine.output import Finish, Output
+from headrace.engine.output import Finish, Output, Prefilled
 from headrace.engine.request import GenerationRequest
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
@@ -29,7 +29,11 @@ def goes_on(new_engine: NewEngine, asked: GenerationRequest, *, cut: int | None 
     for count in range(len(outputs)) if cut is None else (cut % len(outputs),):
         seen = outputs[:count]
         tokens = [token for output in seen for token in output.tokens]
-        rest = answer(new_engine(), msgspec.structs.replace(asked, generated=array("i", tokens)))
+        known = [output.prefilled for output in seen if output.prefilled]
+        lost = msgspec.structs.replace(
+            asked, generated=array("i", tokens), prefilled=known[-1] if known else None
+        )
+        rest = answer(new_engine(), lost)
         both = Answers()
         both.outputs[asked.id] = [*seen, *rest.outputs[asked.id]]
         assert told(both, asked.id) == told(whole, asked.id)
@@ -114,3 +118,66 @@ def test_what_can_not_go_on_is_refused(generated: list[int], fault: str) -> None
 def test_tokens_that_no_grammar_allows_are_refused() -> None:
     answers = answer(fake_engine(), request(grammar="{??}", generated=array("i", [ord("x")])))
     assert answers.finish("r").reason == "refused"
+
+
+PROMPT = list(range(4, 104))
+
+
+def test_a_resumed_request_reports_the_cached_tokens_it_had() -> None:
+    first = fake_engine()
+    answer(first, request("warm", PROMPT))
+    first.submit(request("r", PROMPT, max_tokens=9))
+    seen = Answers()
+    while not seen.outputs:
+        seen.take(first.step())
+    generated = array("i", seen.tokens("r"))
+    assert seen.prefilled["r"] == Prefilled(len(PROMPT), 96)
+    lost = msgspec.structs.replace(
+        request("r", PROMPT, max_tokens=9), generated=generated, prefilled=seen.prefilled["r"]
+    )
+    rest = answer(fake_engine(), lost)
+    assert rest.finish("r").cached_tokens == 96
+
+
+def test_one_that_was_lost_in_its_prompt_reports_the_cached_tokens_it_had() -> None:
+    first = fake_engine(max_step_tokens=64)
+    answer(first, request("warm", PROMPT))
+    wanted = request("r", [*PROMPT, *range(4, 104)], max_tokens=3)
+    first.submit(wanted)
+    seen = Answers()
+    while "r" not in seen.prefilled:
+        seen.take(first.step())
+    prefilled = seen.prefilled["r"]
+    assert not seen.outputs
+    assert 96 < prefilled.tokens < 200
+    assert prefilled.cached == 96
+    lost = msgspec.structs.replace(wanted, prefilled=prefilled)
+    second = fake_engine(max_step_tokens=64)
+    assert answer(second, lost).finish("r").cached_tokens == 96
+    # What others computed of the rest of it counts, what they did of its beginning does not.
+    again = answer(second, msgspec.structs.replace(lost, id="again"))
+    assert again.finish("again").cached_tokens == 96 + 192 - prefilled.tokens
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_one_that_leaves_in_its_prompt_reports_what_was_computed(synchronous: bool) -> None:
+    engine = fake_engine(max_step_tokens=64, max_sequences=64, synchronous=synchronous)
+    engine.submit(request("r", PROMPT * 4, max_tokens=3))
+    answers = Answers()
+    while "r" not in answers.prefilled:
+        answers.take(engine.step())
+    engine.cancel("r")
+    finish = answers.drain(engine).finish("r")
+    assert (finish.reason, finish.prompt_tokens) == ("cancelled", answers.prefilled["r"].tokens)
+    assert 0 < finish.prompt_tokens < 400
+
+
+def test_one_that_is_preempted_and_leaves_reports_all_that_was_computed() -> None:
+    engine = fake_engine(blocks=8, max_sequences=2)
+    answers = Answers()
+    for id in "ab":
+        engine.submit(request(id, [*PROMPT[:60], ord(id)], max_tokens=150))
+    while not engine.status().preemptions:
+        answers.take(engine.step())
+    engine.cancel("b")
+    assert answers.drain(engine).finish("b").prompt_tokens == 61

@@ -10,14 +10,15 @@ import os
 import sys
 import time
 
-from headrace.engine.output import Finish, FinishReason, Output
+from headrace.engine.output import Finish, FinishReason, Output, Prefilled
 from headrace.engine.request import GenerationRequest
 from headrace.engine.status import EngineStatus
 from headrace.fleet.config import WorkerConfig
 from headrace.fleet.host import run
 from headrace.fleet.messages import Ready
 
-HANG, CRASH, DIE = 666, 667, 668
+HANG, CRASH, DIE, DIE_LATE = 666, 667, 668, 669
+LATE = 20
 BLOCKS = 64
 
 
@@ -47,10 +48,18 @@ class ToyEngine:
         time.sleep(0.0002)
         outputs, self._ended = self._ended, []
         for request in list(self._live.values()):
-            self._misbehave(request.prompt[0])
             count = self._counts[request.id]
+            self._misbehave(request.prompt[0], count)
             self._counts[request.id] += 1
-            outputs.append(Output(id=request.id, text=f"t{count} ", tokens=[count]))
+            prefilled = Prefilled(len(request.prompt), 2)
+            output = Output(
+                id=request.id,
+                text=f"t{count} ",
+                tokens=[count],
+                reasoning_tokens=1,
+                prefilled=prefilled,
+            )
+            outputs.append(output)
             if count + 1 == request.stopping.max_tokens:
                 outputs.append(self._finish(request.id, "length"))
         return outputs
@@ -80,7 +89,9 @@ class ToyEngine:
         finish = Finish(reason=reason, prompt_tokens=len(prompt), completion_tokens=count)
         return Output(id=request_id, finish=finish)
 
-    def _misbehave(self, token: int) -> None:
+    def _misbehave(self, token: int, count: int) -> None:
+        if token == DIE_LATE and count >= LATE:
+            os._exit(9)
         if token == HANG:
             time.sleep(3600)
         if token == CRASH:

@@ -4,8 +4,9 @@ import asyncio
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from headrace.engine.output import Finish, Output, TokenLogprob
+from headrace.engine.output import Finish, Output, Prefilled, TokenLogprob
 from headrace.fleet.mailbox import MOST_UNREAD, Mailbox
 
 from .conftest import read_all, request
@@ -78,12 +79,31 @@ async def test_only_the_first_ending_counts() -> None:
 
 async def test_an_ending_from_outside_has_the_counts_known_so_far() -> None:
     mailbox = Mailbox(request("r"))
-    mailbox.put(piece(1))
+    mailbox.put(replace(piece(1), prefilled=Prefilled(3, 2)))
     await mailbox.get()
-    mailbox.put(piece(2))
+    mailbox.put(replace(piece(2), reasoning_tokens=1))
     mailbox.end("error", "the engine is gone")
     said, output = await read_all(mailbox)
     assert said.tokens == [2]
     assert output.finish == Finish(
-        reason="error", prompt_tokens=3, completion_tokens=2, error="the engine is gone"
+        reason="error",
+        prompt_tokens=3,
+        completion_tokens=2,
+        cached_tokens=2,
+        reasoning_tokens=1,
+        error="the engine is gone",
     )
+
+
+async def test_progress_of_a_prompt_is_kept_and_not_read() -> None:
+    mailbox = Mailbox(request("r"))
+    told: list[Output] = []
+    mailbox.watcher = told.append
+    mailbox.put(Output(id="r", prefilled=Prefilled(2, 1)))
+    assert not mailbox.pending
+    assert mailbox.rest == replace(request("r"), prefilled=Prefilled(2, 1))
+    mailbox.end("error", "the engine is gone")
+    (output,) = await read_all(mailbox)
+    assert told == [output]
+    assert output.finish is not None
+    assert (output.finish.prompt_tokens, output.finish.cached_tokens) == (2, 1)

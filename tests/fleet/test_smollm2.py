@@ -140,3 +140,63 @@ async def test_thirty_two_streams_have_exact_counts_and_two_hundred_drops_leave_
         while not is_idle(await service.probe(30)) or service.status().running:
             pass
     assert service.status().queued == 0
+
+
+KILLED_BY_POISON = """
+import os, sys
+from headrace.fleet.host import run
+from headrace.fleet.worker import open_engine
+
+def open_fragile(config):
+    engine, ready = open_engine(config)
+    step = engine.step
+
+    def fragile_step():
+        outputs = step()
+        for id, sequence in engine._live.items():
+            if id.startswith("poison") and sequence.generated >= int(id.partition("-")[2]):
+                os._exit(9)
+        return outputs
+
+    engine.step = fragile_step
+    return engine, ready
+
+sys.exit(run(open_fragile))
+"""
+
+
+@pytest.mark.parametrize("poison", ["poison-0", "poison-12"])
+async def test_one_that_kills_engines_ends_and_four_others_say_what_they_would_have_said(
+    smollm2_path: Path, tokenizer: Tokenizer, poison: str
+) -> None:
+    config = WorkerConfig(
+        path=str(smollm2_path), model="smollm2-135m", version="test", kv_memory=KV_MEMORY
+    )
+    command = (sys.executable, "-c", KILLED_BY_POISON)
+    service = Dispatcher(Supervisor(config, command=command))
+    await service.start()
+    try:
+        prompts = [tokenizer.encode(f"A story about {n} cats: " + "once " * 60) for n in range(4)]
+        wanted = [
+            replace(request(f"r{n}", prompt, 60), sampling=SamplingParams(temperature=0.8, seed=n))
+            for n, prompt in enumerate(prompts)
+        ]
+        undisturbed = [await read(service, one) for one in wanted]
+        warm = [await read(service, one) for one in wanted]
+        begun = [await service.place(one) for one in wanted]
+        firsts = [await anext(aiter(generation)) for generation in begun]
+        killer = await read(service, request(poison, prompts[0], 60))
+        assert killer[-1].finish is not None
+        assert killer[-1].finish.reason == "error"
+        for n, generation in enumerate(begun):
+            outputs = [firsts[n], *[output async for output in generation]]
+            assert told(outputs) == told(undisturbed[n])
+            assert outputs[-1].finish == warm[n][-1].finish  # the cached tokens, too
+            assert outputs[-1].finish.cached_tokens > 0
+    finally:
+        await service.stop(grace=0)
+
+
+def told(outputs: list[Output]) -> tuple[str, list[int]]:
+    text = "".join(output.text for output in outputs)
+    return text, [token for output in outputs for token in output.tokens]

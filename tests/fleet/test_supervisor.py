@@ -19,10 +19,11 @@ from headrace.fleet.config import WorkerConfig
 from headrace.fleet.errors import WorkerFailed, WorkerUnavailable
 from headrace.fleet.frames import frame
 from headrace.fleet.mailbox import Mailbox
+from headrace.fleet.probation import CLEARING_OUTPUTS, LIVES
 from headrace.fleet.supervisor import Patience, Supervisor
 
 from .conftest import PATIENCE, MakeSupervisor, read_all, request, until
-from .fake_worker import CRASH, DIE, HANG
+from .fake_worker import CRASH, DIE, DIE_LATE, HANG
 
 
 def pid_of(supervisor: Supervisor) -> int:
@@ -153,17 +154,18 @@ async def test_the_requests_of_a_killed_worker_go_on_in_the_next(
     assert supervisor.live == 0
 
 
-async def test_a_request_that_lost_two_workers_fails_and_the_next_is_served(
+async def test_a_request_that_lost_four_workers_fails_and_the_next_is_served(
     make_supervisor: MakeSupervisor,
 ) -> None:
     supervisor = make_supervisor()
     await supervisor.start()
     mailbox = supervisor.submit(request("r", max_tokens=100_000))
     outputs = []
-    for _ in range(2):
-        first = await mailbox.get()
-        assert first is not None
-        outputs.append(first)
+    for _ in range(LIVES):
+        for _ in range(2 * CLEARING_OUTPUTS):
+            output = await mailbox.get()
+            assert output is not None
+            outputs.append(output)
         os.kill(pid_of(supervisor), signal.SIGKILL)
         await until(lambda: supervisor.capacity == 0, supervisor)
         await until(lambda: supervisor.capacity > 0, supervisor)
@@ -179,8 +181,64 @@ async def test_a_request_that_lost_two_workers_fails_and_the_next_is_served(
     assert finish.prompt_tokens == 3
     tokens = [token for output in outputs for token in output.tokens]
     assert tokens == list(range(finish.completion_tokens))
-    assert supervisor.status().starts == 3
+    assert supervisor.status().starts == 1 + LIVES
     assert len(text_of(await read_all(supervisor.submit(request("again"))))) > 0
+
+
+@pytest.mark.parametrize(
+    "poisons", [[DIE], [DIE_LATE], [DIE, DIE, DIE_LATE]], ids=["at once", "late", "several"]
+)
+async def test_only_what_kills_workers_ends_and_the_others_are_complete(
+    make_supervisor: MakeSupervisor, poisons: list[int]
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    others = [supervisor.submit(request(f"r{n}", max_tokens=400)) for n in range(4)]
+    killers = [
+        supervisor.submit(request(f"p{n}", 400, first_token=token))
+        for n, token in enumerate(poisons)
+    ]
+    for outputs in await asyncio.gather(*map(read_all, killers)):
+        finish = outputs[-1].finish
+        assert finish is not None
+        assert (finish.reason, "exited with status 9" in (finish.error or "")) == ("error", True)
+    for outputs in await asyncio.gather(*map(read_all, others)):
+        assert text_of(outputs) == "".join(f"t{i} " for i in range(400))
+        finish = outputs[-1].finish
+        assert finish is not None
+        assert (finish.reason, finish.completion_tokens) == ("length", 400)
+    assert supervisor.status().starts <= 1 + 4 * len(poisons)
+
+
+async def test_requests_that_come_while_suspects_are_tried_are_answered(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    others = [supervisor.submit(request(f"r{n}", max_tokens=400)) for n in range(3)]
+    killer = asyncio.create_task(read_all(supervisor.submit(request("p", 9, first_token=DIE))))
+    await until(lambda: supervisor.status().starts == 2 and supervisor.capacity > 0, supervisor)
+    others.append(supervisor.submit(request("new", max_tokens=400)))
+    gone = supervisor.submit(request("gone", max_tokens=400))
+    supervisor.cancel("gone")
+    for outputs in await asyncio.gather(*map(read_all, others)):
+        assert text_of(outputs) == "".join(f"t{i} " for i in range(400))
+    assert (await read_all(gone))[-1].finish.reason == "cancelled"  # type: ignore[union-attr]
+    assert (await killer)[-1].finish.reason == "error"  # type: ignore[union-attr]
+    assert supervisor.live == 0
+
+
+async def test_resumed_requests_and_lost_ones_keep_their_counts(
+    make_supervisor: MakeSupervisor,
+) -> None:
+    supervisor = make_supervisor()
+    await supervisor.start()
+    mailbox = supervisor.submit(request("r", max_tokens=100_000))
+    await mailbox.get()
+    await supervisor.stop()
+    finish = (await read_all(mailbox))[-1].finish
+    assert finish is not None
+    assert (finish.prompt_tokens, finish.cached_tokens, finish.reasoning_tokens) == (3, 2, 1)
 
 
 async def test_who_leaves_while_there_is_no_worker_is_let_go(
@@ -210,7 +268,8 @@ async def test_where_no_next_worker_starts_requests_fail(
     os.kill(pid_of(supervisor), signal.SIGKILL)
     outputs = await read_all(mailbox)
     assert outputs[-1].finish is not None
-    assert "the model file has vanished" in (outputs[-1].finish.error or "")
+    error = outputs[-1].finish.error or ""
+    assert error == "the engine is gone, and the next one could not be started"
     assert supervisor.live == 0
 
 

@@ -158,17 +158,20 @@ class TestThinking:
             ("", False),
             ("<think>", True),
             ("<think>\n", True),
-            ("<think>\n\n</think>\n\n", False),
             ("<think>a", False),
         ],
     )
     def test_the_prompts_end_tells_whether_they_have_begun(self, end: str, begun: bool) -> None:
         assert self.thinking(self.TURN + end + "\n") == Thinking("<think>", "</think>", begun)
 
+    @pytest.mark.parametrize("end", ["<think></think>", "<think>\n\n</think>\n\n", "</think>"])
+    def test_a_prompt_that_ends_behind_its_thoughts_has_none(self, end: str) -> None:
+        assert self.thinking(self.TURN + end) is None
+
     def test_variables_reach_the_template(self) -> None:
         source = self.TURN + "<think>{% if enable_thinking == false %}</think>{% endif %}"
         assert self.thinking(source).begun
-        assert not self.thinking(source, enable_thinking=False).begun
+        assert self.thinking(source, enable_thinking=False) is None
 
     def test_markers_that_are_control_tokens_are_known_by_id(self) -> None:
         tokenizer = Tokenizer.from_gguf(byte_level("hello", controls=("[THINK]", "[/THINK]")))

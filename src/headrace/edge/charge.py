@@ -97,22 +97,23 @@ class Charge:
         )
 
     def usage(self) -> Usage:
-        """Tokens so far. A prompt counts once for all its choices, and only if one of them
-        got a place; a request that failed by our fault before its first token counts nothing.
+        """Tokens so far. A prompt counts once for all its choices, as far as the one that came
+        furthest had it computed or found it in the cache; a request that failed by our fault
+        before its first token counts nothing.
         """
         if self.closed is not None:
             return self.closed
         choices, step = self.job.choices, self.plan.per_prompt
         prompt = cached = completion = reasoning = 0
-        for index, choice in enumerate(choices):
+        for choice in choices:
             completion += choice.completion_tokens
             reasoning += choice.reasoning_tokens
-            if index % step:
-                continue
-            if any(other.running is not None for other in choices[index : index + step]):
-                prompt += len(choice.request.prompt)
-            if choice.finish is not None:
-                cached += choice.finish.cached_tokens
+        for first in range(0, len(choices), step):
+            read = [choice.prefilled for choice in choices[first : first + step]]
+            tokens = max(each.tokens for each in read)
+            prompt += tokens
+            # What one choice computes, the others find in the cache.
+            cached += tokens - max(each.tokens - each.cached for each in read)
         if self.job.fault is not None and completion == 0:
             return make_usage(0, 0, 0)
         return make_usage(prompt, completion, cached, reasoning)

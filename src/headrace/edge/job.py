@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from headrace.dispatch.siblings import Siblings
 from headrace.dispatch.terms import Terms
 from headrace.edge.services import Places, Running
-from headrace.engine.output import Finish, Output
+from headrace.engine.output import Finish, Output, Prefilled
 from headrace.engine.request import GenerationRequest
 
 
@@ -56,6 +56,13 @@ class Choice:
     reasoning_tokens: int = 0
     first_token: float | None = None
     ended: float | None = None
+
+    @property
+    def prefilled(self) -> Prefilled:
+        """How much of its prompt was computed or found in the cache."""
+        if self.finish is not None:
+            return Prefilled(self.finish.prompt_tokens, self.finish.cached_tokens)
+        return Prefilled(len(self.request.prompt) if self.completion_tokens else 0, 0)
 
     @property
     def decoding(self) -> float:

@@ -34,7 +34,7 @@ from headrace.edge.sampling import sampling_params
 from headrace.edge.service_class import served_class, tier_of
 from headrace.edge.services import Compiler, Decoder, Prompts, ServedModel
 from headrace.edge.spoken import Spoken
-from headrace.edge.template_variables import message_variables, template_variables
+from headrace.edge.template_variables import message_variables, switched_off, template_variables
 from headrace.engine.request import (
     GenerationRequest,
     SamplingParams,
@@ -128,6 +128,7 @@ class Planner:
         prompt = self._sized(
             ids, limit, request.token_limit_param, principal, begun=request.continues
         )
+        prompt.thinking = _unless_off(prompt.thinking, variables)
         grammar = await self._free_or_formed(prompt, form, calls)
         return Plan(
             generations=self._generations(
@@ -160,6 +161,7 @@ class Planner:
         prompt = self._sized(
             ids, request.max_tokens, "max_tokens", principal, begun=request.continues
         )
+        prompt.thinking = _unless_off(prompt.thinking, self._message_variables(request))
         grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
@@ -183,8 +185,11 @@ class Planner:
     async def message_ids(self, request: CountRequest) -> list[int]:
         """The prompt that a request's messages make."""
         calls, messages = request.calls, request.conversation()
-        variables = message_variables(request, self._prompts, reasons=self._model.reasoning)
+        variables = self._message_variables(request)
         return await self._conversation(messages, calls, variables, continues=request.continues)
+
+    def _message_variables(self, request: CountRequest) -> dict[str, object]:
+        return message_variables(request, self._prompts, reasons=self._model.reasoning)
 
     async def _conversation(
         self,
@@ -374,6 +379,14 @@ class Planner:
             fingerprint=model.fingerprint,
             service_tier=tier_of(service_class),
         )
+
+
+def _unless_off(thinking: Thinking | None, variables: Mapping[str, object]) -> Thinking | None:
+    """How thoughts are told apart; None if the template's variables switch them off and the prompt
+    has not begun them. Then an answer begins at its first token."""
+    if thinking is not None and not thinking.begun and switched_off(variables):
+        return None
+    return thinking
 
 
 def _fit(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from headrace.api.anthropic.request import CountRequest
 from headrace.api.anthropic.thinking import Thinking, ThinkingDisabled, ThinkingEnabled
@@ -68,6 +68,11 @@ def message_variables(
         unsaid = {DEFAULT_MESSAGES_EFFORT} if reasons else {request.effort}
         variables.update(_effort(request.effort, prompts, "output_config.effort", unsaid))
     return variables
+
+
+def switched_off(variables: Mapping[str, object]) -> bool:
+    """Whether the template's variables switch thoughts off."""
+    return any(variables.get(name) is False for name in SWITCHES)
 
 
 def _quiet(thinking: Thinking) -> bool:

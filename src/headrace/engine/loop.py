@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -113,7 +113,7 @@ class Engine:
             raise ValueError(f"request {request.id!r} is alive already")
         refusal = self._refusal(request)
         if refusal is not None:
-            finish = _finish(request, Ending("refused", error=refusal))
+            finish = _finish(Ending("refused", error=refusal))
             self._outputs.append(Output(id=request.id, finish=finish))
             return
         text = self._text_streams(request.stopping.stop, request.thinking, request.controls)
@@ -233,6 +233,7 @@ class Engine:
         ]
         self._fail(step, broken, "its logits are not finite", prefilled=result.slice.tokens)
         self._end_unmasked(step)
+        self._outputs += _progress(step)
         return self._take_tokens(result)
 
     def _observe(self, result: StepResult) -> None:
@@ -350,6 +351,8 @@ class Engine:
             text=text,
             reasoning=stream.take_reasoning(),
             tokens=drawn.tokens[:counted],
+            reasoning_tokens=stream.reasoning_tokens,
+            prefilled=sequence.news(),
             logprobs=drawn.logprobs[:counted] if drawn.logprobs else None,
             prompt_logprobs=None if drawn.before else _prompt_logprobs(sequence),
             finish=None if ending is None else _finish_of(sequence, ending),
@@ -462,14 +465,23 @@ def _ending_by_token(sequence: Sequence, token: int) -> Ending | None:
     return None
 
 
+def _progress(step: Step) -> Iterator[Output]:
+    """Of prompts that the step brought on and that are not through."""
+    for sequence in step.plan.sequences:
+        through = sequence.prefilled == sequence.prompt_length
+        if not (through or sequence.ended) and (prefilled := sequence.news()):
+            yield Output(id=sequence.request.id, prefilled=prefilled)
+
+
 def _prompt_logprobs(sequence: Sequence) -> list[TokenLogprob] | None:
     return sequence.prompt_logprobs if sequence.request.sampling.prompt_logprobs else None
 
 
 def _finish_of(sequence: Sequence, ending: Ending) -> Finish:
+    answered = ending.reason in ("stop", "length")
     return _finish(
-        sequence.request,
         ending,
+        prompt=sequence.prompt_length if answered else sequence.prefilled,
         generated=sequence.generated,
         cached=sequence.cached_tokens,
         reasoning=sequence.text.reasoning_tokens,
@@ -477,16 +489,16 @@ def _finish_of(sequence: Sequence, ending: Ending) -> Finish:
 
 
 def _finish(
-    request: GenerationRequest,
     ending: Ending,
     *,
+    prompt: int = 0,
     generated: int = 0,
     cached: int = 0,
     reasoning: int = 0,
 ) -> Finish:
     return Finish(
         reason=ending.reason,
-        prompt_tokens=len(request.prompt),
+        prompt_tokens=prompt,
         completion_tokens=generated,
         cached_tokens=cached,
         reasoning_tokens=reasoning,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from headrace.engine.output import Prefilled
 from headrace.grammar.grammar import Grammar
 from headrace.text.reasoning import Thinking
 
@@ -66,7 +67,8 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     must follow, thoughts included; None for no constraint. controls: control tokens that are
     text in this answer, with that text: what function calls are marked with. generated: tokens
     that an engine has generated and delivered before it was lost; this one goes on behind them, as
-    that one would have.
+    that one would have. prefilled: how far that engine had come with the prompt, so that what is
+    computed a second time is reported as it was at first.
     """
 
     id: str
@@ -82,3 +84,4 @@ class GenerationRequest(msgspec.Struct, frozen=True, kw_only=True):
     grammar: Grammar | None = None
     controls: dict[int, str] = {}
     generated: TokenIds | None = None
+    prefilled: Prefilled | None = None

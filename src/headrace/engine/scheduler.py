@@ -356,6 +356,7 @@ class Scheduler:
         self.preemptions += 1
         self._stop(sequence)
         sequence.table.release()
+        sequence.furthest = max(sequence.furthest, sequence.computed)
         sequence.computed = 0
         sequence.reserved = True
         later = (i for i, s in enumerate(self.waiting) if s.arrival > sequence.arrival)
@@ -411,12 +412,11 @@ class Scheduler:
         for block in hits:
             index = sequence.computed // BLOCK_SIZE
             sequence.table.share(index, block)
-            gained = (index + 1) * BLOCK_SIZE - sequence.computed
-            sequence.computed += gained
-            self.hit_tokens += gained
-            if not sequence.reserved:  # else it had computed them itself
-                cached = sequence.cached_tokens + gained
-                sequence.cached_tokens = min(cached, sequence.prompt_length)
+            end = (index + 1) * BLOCK_SIZE
+            self.hit_tokens += end - sequence.computed
+            sequence.cached_tokens -= sequence.prefilled
+            sequence.computed = end
+            sequence.cached_tokens += sequence.prefilled  # not what it had computed before
 
     def _keys(self, sequence: Sequence, count: int) -> list[bytes]:
         """Keys of the blocks that its next `count` tokens go into and others could reuse."""

@@ -12,7 +12,7 @@ from headrace.engine.blocks import BlockPool, BlockTable
 from headrace.engine.chain import HashChain
 from headrace.engine.constraint import Constraint
 from headrace.engine.draws import stream_key
-from headrace.engine.output import TokenLogprob
+from headrace.engine.output import Prefilled, TokenLogprob
 from headrace.engine.request import GenerationRequest
 from headrace.text.reasoning import Thinking
 
@@ -59,8 +59,9 @@ class Sequence:
     logits of the last one give the next. `computed` falls back to 0 when it is preempted;
     tokens, text and draws stay, so nothing is lost or repeated.
 
-    arrival: its number in order of arrival. cached_tokens: tokens of the prompt that others had
-    computed when it came to them; what it finds of its own after a preemption doesn't count.
+    arrival: its number in order of arrival. furthest: the most tokens that were computed before it
+    was preempted, or before the engine was lost that had it. cached_tokens: tokens of the prompt
+    that others had computed when it first came to them. told: what was last reported of its prompt.
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. constraint: where it is in the grammar that it follows, if any. forced: so many of its
     last tokens had no alternative and were taken without a step of their own. in_flight: the step
@@ -82,6 +83,7 @@ class Sequence:
         "ended",
         "ending_ids",
         "forced",
+        "furthest",
         "in_flight",
         "prompt_length",
         "prompt_logprobs",
@@ -91,6 +93,7 @@ class Sequence:
         "table",
         "text",
         "tokens",
+        "told",
     )
 
     def __init__(
@@ -107,7 +110,9 @@ class Sequence:
         self.chain = HashChain(self.tokens, request.namespace, request.published)
         self.arrival = 0
         self.computed = 0
-        self.cached_tokens = 0
+        self.told = request.prefilled or Prefilled(0, 0)
+        self.furthest = self.told.tokens
+        self.cached_tokens = self.told.cached
         self.table = BlockTable(pool, self.most_computed)
         self.text = text
         self.ending_ids = frozenset(stopping.stop_token_ids) | (
@@ -154,6 +159,19 @@ class Sequence:
     @property
     def generated(self) -> int:
         return len(self.tokens) - self.prompt_length - self.surplus
+
+    @property
+    def prefilled(self) -> int:
+        """Tokens of the prompt that were computed or taken from the cache at some time."""
+        return min(max(self.furthest, self.computed), self.prompt_length)
+
+    def news(self) -> Prefilled | None:
+        """How far the prompt is, if that has changed since it was last asked for."""
+        tokens, cached = self.prefilled, self.cached_tokens
+        if tokens == self.told.tokens and cached == self.told.cached:
+            return None
+        self.told = Prefilled(tokens, cached)
+        return self.told
 
     @property
     def most_computed(self) -> int:

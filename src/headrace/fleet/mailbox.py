@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from headrace.engine.output import Finish, FinishReason, Output, TokenLogprob
+from headrace.engine.output import Finish, FinishReason, Output, Prefilled, TokenLogprob
 from headrace.engine.request import GenerationRequest
 
 MOST_UNREAD = 32
@@ -30,7 +30,8 @@ class Mailbox:
         self.watcher: Callable[[Output], None] | None = None
         self._request = request
         self._generated = array("i")
-        self._moved = False
+        self._prefilled = Prefilled(0, 0)
+        self._reasoning_tokens = 0
         self._unread: deque[Output] = deque()
         self._rest: Rest | None = None
         self._reader: asyncio.Future[None] | None = None
@@ -46,6 +47,11 @@ class Mailbox:
         if self.finish is not None:
             return False
         self._generated.extend(output.tokens)
+        self._prefilled = output.prefilled or self._prefilled
+        if output.tokens:
+            self._reasoning_tokens = output.reasoning_tokens
+        elif _tells_progress_alone(output):
+            return True
         self.finish = output.finish
         if self._rest is None and len(self._unread) < MOST_UNREAD:
             self._unread.append(output)
@@ -62,22 +68,20 @@ class Mailbox:
         """End it from outside the engine, with the counts known so far."""
         counts = Finish(
             reason=reason,
-            prompt_tokens=len(self._request.prompt),
+            prompt_tokens=self._prefilled.tokens,
             completion_tokens=len(self._generated),
+            cached_tokens=self._prefilled.cached,
+            reasoning_tokens=self._reasoning_tokens,
             error=error,
         )
         return self.put(Output(id=self.id, finish=counts))
 
-    def move(self) -> bool:
-        """Its engine is gone. Whether it may go on in the next one: once, since it may be what
-        ended this one."""
-        first, self._moved = not self._moved, True
-        return first
-
     @property
     def rest(self) -> GenerationRequest:
-        """What another engine is asked so that it goes on."""
-        return replace(self._request, generated=self._generated or None)
+        """What an engine is asked so that it begins, or goes on behind what another has done."""
+        if not self._generated and not self._prefilled.tokens:
+            return self._request
+        return replace(self._request, generated=self._generated or None, prefilled=self._prefilled)
 
     async def get(self) -> Output | None:
         """The next output, waiting until there is one; None after the end. For one reader."""
@@ -95,6 +99,11 @@ class Mailbox:
             self._rest = None
         self._drained = output.finish is not None
         return output
+
+
+def _tells_progress_alone(output: Output) -> bool:
+    """Whether there is nothing in it for the reader. It has no tokens."""
+    return output.finish is None and output.prompt_logprobs is None and output.prefilled is not None
 
 
 class Rest:

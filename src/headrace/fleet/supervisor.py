@@ -36,9 +36,12 @@ from headrace.fleet.traffic import Traffic
 log = structlog.get_logger("headrace.fleet")
 
 WorkerState = Literal["starting", "ready", "backing_off", "stopped"]
+NOT_STARTED = "the engine is gone, and the next one could not be started"
 STOPPED = "the service is shutting down and the engine was stopped"
 WATCH_NONCE = 0
 BEATS_TO_REPORT = 5
+START_TRIES = 2
+"""Live requests wait for a next worker until so many starts in a row have failed."""
 WORKER_COMMAND = (sys.executable, "-m", "headrace.fleet.worker")
 
 
@@ -79,8 +82,9 @@ class Supervisor:
     """The serving process's side of one worker.
 
     Every request that was submitted gets exactly one Output with a `finish`. One whose worker
-    dies goes on in the next where it was, as if nothing had been; if that one dies too, or does
-    not start, it ends from here, with reason "error" and the counts known so far.
+    dies goes on in the next where it was, as if nothing had been, unless it turns out to be what
+    kills workers (`Probation`) or no next one starts: then it ends from here, with reason "error"
+    and the counts known so far.
     A worker that dies is started again for as long as the supervisor runs, ever more slowly
     while it keeps dying young.
     """
@@ -91,19 +95,25 @@ class Supervisor:
         *,
         command: Sequence[str] = WORKER_COMMAND,
         patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
+        """command: starts a worker. clock: in seconds, never goes back. uniform: draws a number
+        between two, to spread restarts."""
         self.on_change: Callable[[], None] = _nothing
         self._config = config
         self._command = command
         self._patience = patience or Patience()
+        self._clock = clock
+        self._uniform = uniform
         self._child: Child | None = None
         self._ready: Ready | None = None
         self._state: WorkerState = "stopped"
         self._starts = 0
         self._failures = 0
+        self._failed_starts = 0  # in a row
         self._last_error: str | None = None
         self._traffic = Traffic()
-        self._submitted: list[GenerationRequest] = []  # not yet sent
         self._gathering = False  # until the turn of the event loop is over
         self._nonce = 0
         self._silent_beats = 0
@@ -158,35 +168,32 @@ class Supervisor:
         if request.id in self._traffic:
             raise ValueError(f"request {request.id} is live already")
         mailbox = self._traffic.open(request)
-        if self._gathering:
-            self._submitted.append(request)
-        else:
+        if not self._gathering:
             self._gathering = True
             asyncio.get_running_loop().call_soon(self._stop_gathering)
-            self._child.send(Submit([request]))
+            self._send_due()
         return mailbox
 
     def cancel(self, request_id: str) -> None:
         """Stop a request's work; nothing happens if it has ended."""
         if request_id not in self._traffic:
             return
-        if self._child is None or self._ready is None:
+        self._send_due()
+        if self._child is not None and self._traffic.is_sent(request_id):
+            self._child.send(Cancel([request_id]))
+        else:
             self._traffic.end(request_id, "cancelled")
             self.on_change()
-        else:
-            self._send_submitted()
-            self._child.send(Cancel([request_id]))
 
     def _stop_gathering(self) -> None:
         self._gathering = False
-        self._send_submitted()
+        self._send_due()
 
-    def _send_submitted(self) -> None:
+    def _send_due(self) -> None:
         """The first of a turn of the event loop leaves at once, the others in one message: to wake
         the worker costs more than a request."""
-        submitted, self._submitted = self._submitted, []
-        if submitted and self._child is not None:
-            self._child.send(Submit(submitted))
+        if self._child is not None and self._ready is not None and (due := self._traffic.due()):
+            self._child.send(Submit(due))
 
     async def probe(self, timeout: float) -> EngineStatus:
         """A reading from the engine's own loop. Raises TimeoutError, or WorkerUnavailable
@@ -270,7 +277,9 @@ class Supervisor:
                 self._silent_beats = 0
                 match message:
                     case Outputs():
-                        if self._traffic.deliver(message.outputs):
+                        ended = self._traffic.deliver(message.outputs)
+                        self._send_due()
+                        if ended:
                             self.on_change()
                     case Status():
                         self._traffic.answer(message)
@@ -282,7 +291,9 @@ class Supervisor:
                         told.set_result(message.error)
                         return
         except msgspec.DecodeError as error:
-            told.set_result(f"the engine sent a message that cannot be read: {error}")
+            # The text may hold a part of the message, and callers are told the reason.
+            log.error("message_unreadable", error=str(error))
+            told.set_result("the engine sent a message that cannot be read")
         except Exception as error:
             told.set_exception(error)
 
@@ -314,27 +325,32 @@ class Supervisor:
     def _note_ready(self, child: Child, ready: Ready) -> None:
         log.info("worker_ready", pid=ready.pid, model=ready.model, isa=ready.isa)
         self._ready = ready
-        self._ready_at = time.monotonic()
+        self._ready_at = self._clock()
+        self._failed_starts = 0
         self._state = "ready"
-        if unfinished := self._traffic.unfinished:
-            log.warning("requests_resumed", count=len(unfinished))
-            child.send(Submit(unfinished))
+        if self.live:
+            log.warning("requests_resumed", count=self.live)
+        self._send_due()
         self.on_change()
 
     def _note_end(self, reason: str) -> str:
-        """The worker is gone: tell at once who can't go on with the next. What they are told."""
+        """The worker is gone: tell at once who can't go on with the next. Why it went."""
         self._child = None
+        started = self._ready is not None
+        self._failed_starts += not started
         if self._stopping.is_set():
             reason = STOPPED
         else:
-            lived = time.monotonic() - self._ready_at if self._ready else 0.0
+            lived = self._clock() - self._ready_at if started else 0.0
             self._failures = 1 if lived >= self._patience.stable else self._failures + 1
             self._last_error = reason
             log.error("worker_ended", reason=reason, live=self.live, failures=self._failures)
         self._ready = None
-        self._submitted.clear()
         self._state = "stopped" if self._stopping.is_set() else "backing_off"
-        self._traffic.lose(reason, final=self._stopping.is_set())
+        stopping = self._stopping.is_set()
+        # Why a start failed tells of files, and is not for callers.
+        told = reason if started or stopping else NOT_STARTED
+        self._traffic.lose(told, final=stopping or self._failed_starts >= START_TRIES)
         self.on_change()
         return reason
 
@@ -343,7 +359,7 @@ class Supervisor:
         if self._failures < 2:
             return
         longest = self._patience.backoff_first * 2.0 ** min(self._failures - 2, 30)
-        seconds = min(longest, self._patience.backoff_most) * random.uniform(0.5, 1.0)
+        seconds = min(longest, self._patience.backoff_most) * self._uniform(0.5, 1.0)
         log.warning("worker_restart_delayed", seconds=round(seconds, 2), failures=self._failures)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

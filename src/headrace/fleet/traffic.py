@@ -10,6 +10,7 @@ from headrace.engine.status import EngineStatus
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.fleet.mailbox import Mailbox
 from headrace.fleet.messages import Status
+from headrace.fleet.probation import Probation
 
 
 class Traffic:
@@ -17,6 +18,7 @@ class Traffic:
 
     def __init__(self) -> None:
         self._mailboxes: dict[str, Mailbox] = {}
+        self._probation = Probation()
         self._questions: dict[int, asyncio.Future[EngineStatus]] = {}
 
     @property
@@ -33,9 +35,19 @@ class Traffic:
         return request_id in self._mailboxes
 
     def open(self, request: GenerationRequest) -> Mailbox:
-        """Expect outputs of a request."""
+        """Expect outputs of a request, which is `due` sooner or later."""
         mailbox = self._mailboxes[request.id] = Mailbox(request)
+        self._probation.open(request.id)
         return mailbox
+
+    def due(self) -> list[GenerationRequest]:
+        """What is to be sent now to the worker that runs: new requests, and what is left of those
+        that a dead worker had."""
+        return [self._mailboxes[id].rest for id in self._probation.due()]
+
+    def is_sent(self, request_id: str) -> bool:
+        """Whether the worker that runs has this live request."""
+        return request_id in self._probation
 
     def deliver(self, outputs: list[Output]) -> bool:
         """Whether a request ended by this. Outputs of a request that has ended already are
@@ -48,7 +60,10 @@ class Traffic:
             mailbox.put(output)
             if output.finish is not None:
                 del self._mailboxes[output.id]
+                self._probation.end(output.id)
                 ended = True
+            elif output.tokens:
+                self._probation.note(output.id)
         return ended
 
     def ask(self, nonce: int) -> asyncio.Future[EngineStatus]:
@@ -65,21 +80,17 @@ class Traffic:
     def forget(self, nonce: int) -> None:
         del self._questions[nonce]
 
-    @property
-    def unfinished(self) -> list[GenerationRequest]:
-        """What a new worker is asked so that all live requests go on."""
-        return [mailbox.rest for mailbox in self._mailboxes.values()]
-
     def end(self, request_id: str, reason: FinishReason, error: str | None = None) -> None:
         """End a live request from here, while no worker has it."""
+        self._probation.end(request_id)
         self._mailboxes.pop(request_id).end(reason, error)
 
     def lose(self, reason: str, *, final: bool) -> None:
         """The worker is gone: every question fails, and every request that may not go on ends as
-        an error. final: there will be no other worker."""
-        for id, mailbox in list(self._mailboxes.items()):
-            if final or not mailbox.move():
-                self.end(id, "error", reason)
+        an error. reason: what callers are told. final: no request goes on."""
+        lost = self._probation.lose()
+        for id in [*self._mailboxes] if final else lost:
+            self.end(id, "error", reason)
         for question in self._questions.values():
             if not question.done():
                 question.set_exception(WorkerUnavailable(reason))

@@ -171,15 +171,17 @@ class PromptBuilder:
 
     def thinking(self, prompt: Sequence[int]) -> Thinking | None:
         """How the answer to a prompt of `chat` tells its thoughts apart; None if the model's
-        template knows of no thoughts."""
+        template knows of no thoughts, or if the prompt ends behind them already."""
         if self._markers is None:
             return None
         opening, closing = self._markers
         controls = self._marker_ids
         # The marker and a line break or two, each of at most so many tokens.
-        tail = prompt[-len(opening.encode()) - 4 :]
+        tail = prompt[-max(len(opening.encode()), len(closing.encode())) - 4 :]
         piece = self._tokenizer.piece
         end = b"".join(controls[id].encode() if id in controls else piece(id) for id in tail)
+        if end.rstrip().endswith(closing.encode()):
+            return None
         begun = end.rstrip().endswith(opening.encode())
         return Thinking(opening, closing, begun, controls)
 

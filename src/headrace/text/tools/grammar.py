@@ -31,7 +31,7 @@ def thoughts_rules(thinking: Thinking) -> str:
     if thinking.begun:
         return f"{rules}thoughts: thoughts_end\n"
     opening = _marker(thinking.opening, ids.get)
-    return f"{rules}LEAD: /\\s{{1,{MAX_LEAD}}}/\nthoughts: LEAD? {opening} thoughts_end\n"
+    return f"{rules}LEAD: /\\n{{1,2}}/\nthoughts: LEAD? {opening} thoughts_end\n"
 
 
 def text_behind_thoughts(thinking: Thinking) -> str:

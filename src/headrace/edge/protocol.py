@@ -450,6 +450,10 @@ class HttpExchange:
         self._fault = fault
         self.wake()
 
+    def cut(self) -> None:
+        """Nothing more can be sent."""
+        self._connection.cut()
+
     def stop(self) -> None:
         """The service ends: the work for the request does, too."""
         self._client.stop()

@@ -192,6 +192,9 @@ async def _finish(service: HttpService) -> None:
     while len(connections) and time() < end:  # noqa: ASYNC110
         await asyncio.sleep(0.005)
     connections.cut_all()
+    for task, exchange in list(tasks.items()):
+        exchange.cut()
+        task.cancel()
 
 
 @contextlib.asynccontextmanager

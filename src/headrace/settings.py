@@ -33,7 +33,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
-from headrace.model_settings import EngineSettings, ModelSettings
+from headrace.model_settings import EngineSettings, ModelSettings, SamplingSettings
 from headrace.units import GIB, KIB, MIB
 
 PREFIX = "HEADRACE_"
@@ -356,11 +356,12 @@ def _origins(flags: Mapping[str, Any], file: ConfigFile) -> dict[str, str]:
 
 def _explain_table(model: str, error: ValidationError) -> str:
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
-    where = "".join(f".{part}" for part in first["loc"][:1])
+    where = "".join(f".{part}" for part in first["loc"])
     reason = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        known = list(ModelSettings.model_fields)
-        reason = f"unknown setting{did_you_mean(str(first['loc'][0]), known)}"
+        within = SamplingSettings if len(first["loc"]) > 1 else ModelSettings
+        name = str(first["loc"][-1])
+        reason = f"unknown setting{did_you_mean(name, list(within.model_fields))}"
     return f"models.{model}{where}: {reason[0].lower()}{reason[1:]}"
 
 

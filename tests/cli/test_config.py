@@ -62,3 +62,20 @@ def test_a_bad_setting_is_one_line(
     headrace: Headrace, arguments: list[str], variables: dict[str, str], fault: str
 ) -> None:
     assert fault in complaint(headrace("config", *arguments, **variables))
+
+
+def test_tables_of_models_are_shown_as_they_are_written(headrace: Headrace, tmp_path: Path) -> None:
+    table = '[models."m"]\ntier = "small"\nsampling = { temperature = 0.5 }\n'
+    (tmp_path / "headrace.toml").write_text(table)
+    rows = {row["setting"]: row for row in json.loads(headrace("config", "--json").stdout)}
+    assert rows["models"]["value"] == {"m": {"tier": "small", "sampling": {"temperature": 0.5}}}
+    assert headrace("config").returncode == 0
+
+
+def test_a_wrong_default_of_sampling_is_named(headrace: Headrace, tmp_path: Path) -> None:
+    file = tmp_path / "headrace.toml"
+    file.write_text('[models."m"]\nsampling = { temperature = 5 }\n')
+    assert "models.m.sampling.temperature: " in complaint(headrace("config"))
+    file.write_text('[models."m"]\nsampling = { temprature = 0.5 }\n')
+    line = complaint(headrace("config"))
+    assert line.endswith("temprature: unknown setting; did you mean 'temperature'?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pydantic import ByteSize, SecretStr
+from pydantic import BaseModel, ByteSize, SecretStr
 
 from headrace.cli.flags import with_settings
 from headrace.cli.output import JsonFlag, print_rows
@@ -21,6 +21,11 @@ def config(settings: Settings, as_json: JsonFlag = False) -> None:
     print_rows(rows, as_json=as_json)
 
 
+def _table(value: object) -> object:
+    """A table as it was written."""
+    return value.model_dump(exclude_none=True) if isinstance(value, BaseModel) else value
+
+
 def _shown(value: object, as_json: bool) -> object:
     """The value without what is secret in it; sizes in words for people."""
     if isinstance(value, SecretStr):
@@ -28,7 +33,7 @@ def _shown(value: object, as_json: bool) -> object:
     if isinstance(value, ByteSize) and not as_json:
         return value.human_readable()
     if isinstance(value, dict):
-        return {name: each.model_dump(exclude_none=True) for name, each in value.items()}
+        return {name: _table(each) for name, each in value.items()}
     if isinstance(value, str):
         return re.sub(r"(://[^:/@]*:)[^@]*@", r"\1****@", value)
     return value

@@ -56,6 +56,7 @@ from headrace.quotas.quotas import Quotas
 from headrace.quotas.tally import QuotaTally
 from headrace.routing.menu import Menu
 from headrace.text.continued import until_end, with_end
+from headrace.text.infill import NoInfill
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
@@ -120,8 +121,19 @@ class Bytes:
     def encode_within(self, text: str) -> list[int]:
         return list(text.encode())
 
-    def completion(self, text: str) -> list[int]:
-        return list(text.encode())
+    def completion(self, text: str, *, special: bool = False) -> list[int]:
+        parts = text.split("<turn>") if special else [text]
+        return [token for part in parts for token in (TURN, *part.encode())][1:]
+
+    def infill(self, prefix: str, suffix: str) -> list[int]:
+        """Only with a MARK: between the two texts."""
+        if not self.marker:
+            raise NoInfill("the model has no tokens for it")
+        return [*prefix.encode(), MARK, *suffix.encode()]
+
+    @property
+    def infill_ends(self) -> frozenset[int]:
+        return frozenset({MARK})
 
     @property
     def variables(self) -> frozenset[str]:

@@ -19,6 +19,7 @@ from tests.edge.fakes import (
     AUTH,
     CONTEXT,
     KEY,
+    MARK,
     MODEL,
     TURN,
     World,
@@ -431,7 +432,7 @@ async def test_long_prompts_are_tokenised_off_the_event_loop(world: World) -> No
     started, release = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(text: str) -> list[int]:
+    def slow(text: str, *, special: bool = False) -> list[int]:
         loop.call_soon_threadsafe(started.set)
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
         return [65]
@@ -592,3 +593,26 @@ async def test_an_answer_that_names_no_limit_ends_at_the_tenants_own(world: Worl
     assert (cut["choices"][0]["finish_reason"], cut["usage"]["completion_tokens"]) == ("length", 3)
     asked = (await world.chat(temperature=0, max_completion_tokens=4)).json()
     assert asked["usage"]["completion_tokens"] == 4, "the request's own limit is not changed"
+
+
+@BOTH
+async def test_a_suffix_is_asked_for_by_the_models_own_tokens(world: World, stream: bool) -> None:
+    world.text.marker = "<mark>"
+    world.supervisor.model.script = [*b"mid", MARK, *b"more"]
+    response = await world.complete(prompt="a(", suffix=")b", stream=stream)
+    assert world.supervisor.model.prompts[-1] == [*b"a(", MARK, *b")b"]
+    chunks = events(response) if stream else [response.json()]
+    assert "".join(choice["text"] for chunk in chunks for choice in chunk["choices"]) == "mid"
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+
+
+async def test_a_suffix_is_refused_where_the_model_has_no_tokens_for_it(world: World) -> None:
+    assert error_of(await world.complete(suffix="b"), 400)["param"] == "suffix"
+    assert (await world.complete(suffix="", max_tokens=1)).status_code == 200
+
+
+async def test_control_tokens_in_a_raw_prompt_are_text_unless_asked_for(world: World) -> None:
+    await world.complete(prompt="a<turn>b", max_tokens=1)
+    assert world.supervisor.model.prompts[-1] == list(b"a<turn>b")
+    await world.complete(prompt="a<turn>b", max_tokens=1, parse_special=True)
+    assert world.supervisor.model.prompts[-1] == [*b"a", TURN, *b"b"]

@@ -169,6 +169,7 @@ def body_of(table: str, field: str, beside: Any, value: Any) -> Any:
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     async with World() as running:
+        running.text.marker = "<mark>"
         running.also(name="thinker", reasoning=True)
         running.say("ok")
         yield running

@@ -43,6 +43,7 @@ from headrace.engine.request import (
 )
 from headrace.grammar import Grammar
 from headrace.models.sampling import SamplingDefaults
+from headrace.text.infill import NoInfill
 from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
 from headrace.text.tools.parser import CallParser
@@ -80,13 +81,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sized(msgspec.Struct):
-    """A tokenised prompt, how many tokens may follow it, how to tell thoughts among them, and
-    which control tokens are text there."""
+    """A tokenised prompt, how many tokens may follow it, how to tell thoughts among them, which
+    control tokens are text there, and which ids end the answer beside those of a turn's end."""
 
     ids: TokenIds
     max_tokens: int
     thinking: Thinking | None = None
     controls: dict[int, str] = {}
+    ends: frozenset[int] = frozenset()
 
 
 class Planner:
@@ -265,11 +267,12 @@ class Planner:
         room = self._model.context_length
         sized: list[Sized] = []
         for param, prompt in request.prompts():
-            ids = await self._completion_ids(prompt, param)
+            ids = await self._completion_ids(request, prompt, param)
             params = (param, "max_tokens")
-            sized.append(
-                _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
-            )
+            fitted = _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
+            if request.suffix:
+                fitted.ends = self._prompts.infill_ends
+            sized.append(fitted)
         grammar = None
         if form is not None:
             grammar = await self._desk.check(
@@ -299,11 +302,18 @@ class Planner:
             bounded=True,
         )
 
-    async def _completion_ids(self, prompt: Prompt, param: str) -> list[int]:
+    async def _completion_ids(
+        self, request: CompletionRequest, prompt: Prompt, param: str
+    ) -> list[int]:
         if not isinstance(prompt, str):
             self._check_ids(prompt, param)
             return prompt
-        ids = await self._aside.run(len(prompt), lambda: self._prompts.completion(prompt))
+        if request.suffix:
+            return await self._infill_ids(prompt, request.suffix)
+        special = request.parse_special
+        ids = await self._aside.run(
+            len(prompt), lambda: self._prompts.completion(prompt, special=special)
+        )
         if not ids and self._decoder.bos_id is not None:
             return [self._decoder.bos_id]
         if not ids:
@@ -311,6 +321,14 @@ class Planner:
                 f"Invalid '{param}': it is empty, and this model has no token to begin with.", param
             )
         return ids
+
+    async def _infill_ids(self, prefix: str, suffix: str) -> list[int]:
+        try:
+            return await self._aside.run(
+                len(prefix) + len(suffix), lambda: self._prompts.infill(prefix, suffix)
+            )
+        except NoInfill as error:
+            raise invalid_request(f"Invalid 'suffix': {error}.", "suffix") from None
 
     def _echoes(self, request: CompletionRequest) -> list[str]:
         if not request.echo:
@@ -359,7 +377,7 @@ class Planner:
                         id=f"{id.hex}-{len(generations)}",
                         prompt=prompt.ids,
                         sampling=replace(sampling, seed=seed, choice=choice),
-                        stopping=_stopping(request, prompt.max_tokens),
+                        stopping=_stopping(request, prompt),
                         namespace=f"tenant {principal.tenant.id}",
                         published=published,
                         arrival=arrival,
@@ -426,11 +444,12 @@ def _completion_sampling(request: CompletionRequest, defaults: SamplingDefaults)
     return replace(sampling_params(request, defaults, logprobs), prompt_logprobs=scored)
 
 
-def _stopping(request: GenerationParameters, max_tokens: int) -> StopConditions:
+def _stopping(request: GenerationParameters, prompt: Sized) -> StopConditions:
+    ends = () if request.ignore_eos else sorted(prompt.ends)
     return StopConditions(
-        max_tokens=max_tokens,
+        max_tokens=prompt.max_tokens,
         min_tokens=request.min_tokens,
         stop=request.stops,
-        stop_token_ids=tuple(request.stop_token_ids),
+        stop_token_ids=(*request.stop_token_ids, *ends),
         ignore_eos=request.ignore_eos,
     )

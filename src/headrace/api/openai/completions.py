@@ -25,13 +25,17 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
     """prompt: a text, token ids, or a list of texts or of lists of ids. logprobs: how many
     alternatives to report beside each token. echo: put the prompt before the completion.
     max_tokens 0: only the prompt, echoed. best_of: candidates drawn for each prompt, of which
-    the `n` with the highest mean logprob are answered."""
+    the `n` with the highest mean logprob are answered. suffix: the text that follows what is
+    generated; "" is none. parse_special: texts of control tokens in a prompt become those tokens;
+    it is llama.cpp's name."""
 
     max_tokens: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
     prompt: str | Annotated[list[str | TokenId | list[TokenId]], Meta(min_length=1)]
     echo: bool = False
     best_of: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
     logprobs: Annotated[int, Meta(ge=0, le=5)] | None = None
+    suffix: str | None = None
+    parse_special: bool = False
 
     @property
     def form(self) -> Form | None:
@@ -83,6 +87,7 @@ def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequ
             "Invalid 'max_tokens': 0 is only allowed with 'echo', or nothing could be answered.",
             "max_tokens",
         )
+    _check_texts(request)
     choices = len(request.prompts()) * request.candidates
     if choices > max_choices:
         param = "best_of" if request.candidates > max_choices else "prompt"
@@ -92,3 +97,28 @@ def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequ
             param,
         )
     return request
+
+
+def _check_texts(request: CompletionRequest) -> None:
+    """What `suffix` and `parse_special` do not go with. Raises BodyError."""
+    if request.suffix:
+        for param, prompt in request.prompts():
+            if not isinstance(prompt, str):
+                raise BodyError(
+                    f"Invalid 'suffix': '{param}' has token ids, and 'suffix' needs a text before "
+                    "it.",
+                    "suffix",
+                )
+        if request.echo:
+            raise BodyError("Invalid 'echo': a prompt with a 'suffix' can't be echoed.", "echo")
+        if request.parse_special:
+            raise BodyError(
+                "Invalid 'parse_special': texts around what is to be filled in are plain.",
+                "parse_special",
+            )
+    if request.parse_special and request.echo and request.logprobs is not None:
+        raise BodyError(
+            "Invalid 'logprobs': with 'parse_special' the tokens of an echoed prompt have no place "
+            "in its text.",
+            "logprobs",
+        )

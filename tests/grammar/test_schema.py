@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.forms import json_object, json_schema
 from headrace.grammar.schemas import MAX_BYTES, MAX_DEPTH, MAX_PROPERTIES, check_schema
-from tests.grammar.following import accepts, matcher, walk
+from tests.grammar.following import accepts, matcher, tokenizer, walk
 
 
 def compact(value: object) -> str:
@@ -37,7 +37,6 @@ def takes(schema: object, value: object) -> bool:
         ({"uniqueItems": True, "items": {"enum": list(range(50))}}, "$.uniqueItems"),
         ({"contains": {"pattern": "a"}, "maxContains": 1}, "$.contains.pattern"),
         ({"not": {"pattern": "a"}}, "$.not.pattern"),
-        ({"not": {"type": "integer"}}, "$.not.type"),
         ({"if": {"format": "date"}, "then": False}, "$.if.format"),
         ({"oneOf": [{"pattern": "a"}, {"pattern": "b"}]}, "$.oneOf"),
         ({"minimum": 2**53 + 1}, "$.minimum"),
@@ -237,6 +236,16 @@ def test_formats(name: str, texts: list[str], others: list[str]) -> None:
         {"not": {"required": ["a"]}},
         {"not": {"type": ["string", "object"]}},
         {"not": {"required": ["a", "b"]}},
+        {"not": {"type": "integer"}},
+        {"not": {"type": "integer", "enum": [1, "x"]}},
+        {"not": {"oneOf": [{"type": "array"}, {"type": "string"}]}},
+        {"propertyNames": {"anyOf": [{"maxLength": 1}, {"pattern": "^long$"}]}},
+        {
+            "type": "object",
+            "oneOf": [
+                {"properties": {"a": {"const": value}}, "required": ["a"]} for value in (1, 2)
+            ],
+        },
         {"not": {"properties": {"a": {"const": 1}}, "required": ["a"]}},
         {"not": {"enum": [1, "x", None, []]}},
         {"not": {"anyOf": [{"type": "string"}, {"maxItems": 1}]}},
@@ -533,6 +542,24 @@ _COMBINED = st.recursive(
     ),
     max_leaves=4,
 )
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {"const": 1}}, "propertyNames": {"enum": ["a", "b"]}},
+        {"properties": {"a": {"const": 1}}, "patternProperties": {"^(a|b)$": {"const": 1}}},
+        {"patternProperties": {"^a$": {"const": 1}, "^(?:b)$": {"const": 1}}},
+        {"patternProperties": {"^b$": {"const": 1}}, "properties": {"a": {"const": 1}}},
+    ],
+)
+def test_where_all_names_have_come_the_object_ends(schema: Any) -> None:
+    rest = {"const": 1} if "propertyNames" in schema else False
+    closed = {"type": "object", "additionalProperties": rest, **schema}
+    followed = matcher(json_schema(closed))
+    for token in tokenizer().encode_within('{"a":1,"b":1'):
+        followed.accept(token)
+    assert followed.forced() == tokenizer().encode_within("}")
 
 
 @settings(max_examples=300)

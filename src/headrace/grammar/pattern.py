@@ -77,6 +77,21 @@ def literal_pattern(text: str) -> str:
     return "".join(map(_literal, map(ord, text)))
 
 
+_LITERAL = r"(?:[A-Za-z0-9 _]|\\x\{[0-9a-f]+\})*"
+_LIST = re.compile(rf"\((?:\?:)?({_LITERAL}(?:\|{_LITERAL})*)\)|({_LITERAL})")
+
+
+def listed_texts(written: str) -> list[str] | None:
+    """The texts that a pattern of ours lists one by one, None for any other pattern."""
+    match = _LIST.fullmatch(written)
+    if match is None:
+        return None
+    texts = (match[1] if match[1] is not None else match[2]).split("|")
+    return [
+        re.sub(r"\\x\{([0-9a-f]+)\}", lambda code: chr(int(code[1], 16)), text) for text in texts
+    ]
+
+
 def unlike_pattern(texts: Iterable[str]) -> str:
     """For all texts but those, of characters that a JSON string of ours can spell. Raises
     GrammarError where they have too many characters."""

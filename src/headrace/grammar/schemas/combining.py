@@ -74,7 +74,7 @@ def _one_of(node: Node, schemas: object) -> None:
     if len(branches) == 1:
         node.parts.append(branches[0].form)
     else:
-        node.parts.append(node.document.choice([*branches], node.at("oneOf")))
+        node.parts.append(node.document.choice([*branches], node.out, node.at("oneOf")))
 
 
 def _not(node: Node, schema: object) -> None:

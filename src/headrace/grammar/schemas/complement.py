@@ -32,7 +32,22 @@ MAX_COUNT = 1_000
 
 def complement(node: Node) -> Form:
     """Values that fail at least one keyword of the schema. Raises GrammarError."""
-    return any_of([_denied(node, key, value) for key, value in node.words.items()])
+    words = node.words
+    if {"enum", "const"} & words.keys() and "type" in words:
+        return _enum(node, _of_types(words))
+    return any_of([_denied(node, key, value) for key, value in words.items()])
+
+
+def _of_types(words: dict[str, Any]) -> object:
+    """The constants that are of the type which stands beside them: who fails the type is none of
+    them. Whatever else stands there, they may fail too."""
+    values = [words["const"]] if "const" in words else words["enum"]
+    if not isinstance(values, list):
+        return values
+    types = listed(words["type"])
+    kinds = {"whole" if t == "integer" else t for t in types}
+    kinds |= {"whole", "broken"} if "number" in types else set()
+    return [value for value in values if kind(value) in kinds]
 
 
 def _denied(node: Node, key: str, value: Any) -> Form:
@@ -47,8 +62,8 @@ def _type(node: Node, types: object) -> Form:
     excluded = set(listed(types))
     if not excluded or not excluded <= set(TYPES):
         raise node.fault("type", f"A type is one of {', '.join(TYPES)}, or a list of them.")
-    if "integer" in excluded and "number" not in excluded:
-        raise node.fault("type", "That a number is not whole can't be enforced.")
+    if "integer" in excluded:  # that a number is not whole can't be enforced
+        excluded.add("number")
     return of_types(t for t in TYPES if t not in excluded and t != "integer")
 
 
@@ -146,6 +161,11 @@ def _any_of(node: Node, schemas: object) -> Form:
     return all_of(_each(node, "anyOf", schemas))
 
 
+def _one_of(node: Node, schemas: object) -> Form:
+    """Values that satisfy none; those that satisfy two are left out."""
+    return all_of(_each(node, "oneOf", schemas))
+
+
 def _each(node: Node, key: str, schemas: object) -> list[Form]:
     if not isinstance(schemas, list):
         raise node.fault(key, f"{key} is a list of schemas.")
@@ -188,6 +208,7 @@ _DENIALS: dict[str, _Denial] = {
     "properties": _properties,
     "allOf": _all_of,
     "anyOf": _any_of,
+    "oneOf": _one_of,
     "not": lambda node, schema: node.nested("not", schema),
     "contains": _contains,
     **{key: _of(_reference, key) for key in ("$ref", "$dynamicRef", "$recursiveRef")},

@@ -34,6 +34,7 @@ class _Choice:
     """A `oneOf`, and the form that waits for what becomes of it."""
 
     branches: list[Branch]
+    beside: Form
     path: str
     form: dict[str, Any]
 
@@ -98,8 +99,8 @@ class SchemaDocument:
         found = self._found(word, target, base, path)
         return self.complement(found.schema, found.place, depth + 1, found.base)
 
-    def choice(self, branches: list[Branch], path: str) -> Form:
-        choice = _Choice(branches, path, {"oneOf": [branch.form for branch in branches]})
+    def choice(self, branches: list[Branch], beside: Form, path: str) -> Form:
+        choice = _Choice(branches, beside, path, {"oneOf": [branch.form for branch in branches]})
         self._choices.append(choice)
         return choice.form
 
@@ -153,7 +154,7 @@ class SchemaDocument:
         overlapping: list[list[Branch]] = [[] for _ in branches]
         for one, branch in enumerate(branches):
             for other in range(one + 1, len(branches)):
-                if not look.exclusive(branch.form, branches[other].form):
+                if not look.exclusive(branch.form, branches[other].form, choice.beside):
                     overlapping[one].append(branches[other])
                     overlapping[other].append(branch)
         try:

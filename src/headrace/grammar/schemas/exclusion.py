@@ -35,10 +35,10 @@ class Exclusion:
         self._definitions = definitions
         self._steps = 0
 
-    def exclusive(self, one: Form, other: Form) -> bool:
-        """Whether they plainly exclude each other. Raises GrammarError where finding out takes too
-        long."""
-        return self._apart([one], [other], 0)
+    def exclusive(self, one: Form, other: Form, beside: Form = True) -> bool:
+        """Whether they plainly exclude each other for values that satisfy what is beside them.
+        Raises GrammarError where finding out takes too long."""
+        return self._apart([beside, one], [beside, other], 0)
 
     def _apart(self, one: list[Form], other: list[Form], depth: int) -> bool:
         """one, other: schemas that hold together."""

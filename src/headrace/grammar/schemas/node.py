@@ -33,8 +33,11 @@ class Document(Protocol):
         """As `complement`, of what a reference leads to."""
         ...
 
-    def choice(self, branches: list[Branch], path: str) -> Form:
-        """A form for values that satisfy exactly one of the branches, settled when all is known."""
+    def choice(self, branches: list[Branch], beside: Form, path: str) -> Form:
+        """A form for values that satisfy exactly one of the branches, settled when all is known.
+
+        beside: what the values satisfy, too.
+        """
         ...
 
     def value(self, value: object, path: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
-from headrace.grammar.pattern import literal_pattern, search_pattern
+from headrace.grammar.pattern import listed_texts, literal_pattern, search_pattern
 from headrace.grammar.schemas.arrays import vacuous
 from headrace.grammar.schemas.form import NO_TEXT, Form, all_of, any_of, listed, step
 from headrace.grammar.schemas.node import Node, Rewriter
@@ -23,9 +23,19 @@ _NO_NAME = f"^(?:{NO_TEXT})$"
 def _properties(node: Node, schemas: object) -> None:
     if len(node.mapping("properties", schemas)) > MAX_PROPERTIES:
         raise node.fault("properties", f"An object has at most {MAX_PROPERTIES} of them.")
-    named = node.named("properties", schemas)
+    _add_properties(node, node.named("properties", schemas), first=True)
+
+
+def _add_properties(node: Node, forms: dict[str, Form], *, first: bool = False) -> None:
+    """Names and what their values satisfy, beside what is known of them. first: these names come
+    before the others."""
+    known: dict[str, Form] = node.out.get("properties", {})
     # A name that can't be written never comes, whatever its value would be.
-    node.out["properties"] = {n: form if spelled(n) else False for n, form in named.items()}
+    new = {name: form if spelled(name) else False for name, form in forms.items()}
+    order = [*new, *known] if first else [*known, *new]
+    node.out["properties"] = {
+        name: all_of([new.get(name, True), known.get(name, True)]) for name in order
+    }
 
 
 def _pattern_properties(node: Node, schemas: object) -> None:
@@ -37,6 +47,10 @@ def _pattern_properties(node: Node, schemas: object) -> None:
             where = node.at("patternProperties") + step(pattern)
             raise GrammarError(error.reason, where) from None
         patterns[written] = all_of([patterns[written], form]) if written in patterns else form
+    for written in list(patterns):
+        # A list of names, all of which have come, would let one more begin, and nothing follow.
+        if (names := listed_texts(written)) is not None:
+            _add_properties(node, dict.fromkeys(names, patterns.pop(written)))
     # Patterns must not overlap; those with one schema are one pattern.
     joined: list[tuple[list[str], Form]] = []
     for written, form in patterns.items():
@@ -46,7 +60,8 @@ def _pattern_properties(node: Node, schemas: object) -> None:
                 break
         else:
             joined.append(([written], form))
-    node.out["patternProperties"] = {f"^(?:{'|'.join(names)})$": form for names, form in joined}
+    if joined:
+        node.out["patternProperties"] = {f"^(?:{'|'.join(names)})$": form for names, form in joined}
 
 
 def _additional_properties(node: Node, schema: object) -> None:
@@ -107,7 +122,13 @@ def _one_name(node: Node, names: list[str], *, closed: bool) -> Form:
 
 
 def _property_names(node: Node, schema: object) -> None:
-    pattern = _pattern_of_names(node, node.nested("propertyNames", schema))
+    form = node.nested("propertyNames", schema)
+    if isinstance(form, dict) and form.keys() == {"enum"}:
+        # By name, not by pattern: where all have come, no further one may begin.
+        names = dict.fromkeys((name for name in form["enum"] if isinstance(name, str)), True)
+        node.parts.append({"properties": names, "additionalProperties": False})
+        return
+    pattern = _pattern_of_names(node, form)
     if pattern is not None:
         node.parts.append({"patternProperties": {pattern: True}, "additionalProperties": False})
 
@@ -123,6 +144,9 @@ def _pattern_of_names(node: Node, form: Form) -> str | None:
         return None
     if form is False:
         return _NO_NAME
+    if form.keys() == {"anyOf"}:
+        patterns = [_pattern_of_names(node, branch) for branch in form["anyOf"]]
+        return None if None in patterns else "|".join(map(str, patterns))
     if form.keys() == {"pattern"}:
         return str(form["pattern"])
     if form.keys() == {"enum"}:

@@ -109,7 +109,7 @@ class AdminEndpoint:
 
 
 class _Answering:
-    """The task that makes an answer, as `edge.connection.Work`. fault: why it was ended."""
+    """The task that makes an answer. fault: why it was ended."""
 
     def __init__(self, answer: Coroutine[Any, Any, tuple[object, int]]) -> None:
         self.task = asyncio.ensure_future(answer)
@@ -131,7 +131,7 @@ async def _watched(
 ) -> tuple[object, int]:
     """Its result. Raises ClientGone or ServiceEnds as soon as that happens."""
     answering = _Answering(answer)
-    connection.watch(answering)
+    connection.watch(answering.cancel, answering.stop)
     try:
         return await answering.task
     except asyncio.CancelledError:

@@ -339,7 +339,8 @@ def named(name: str) -> Any:
             {"response_format": {"type": "json_schema", "json_schema": {"name": "a b"}}},
             "response_format.json_schema.name",
         ),
-        ({"response_format": {"type": "json_object", "schema": {}}}, "response_format.schema"),
+        ({"response_format": {"type": "json_object", "schema": 3}}, "response_format.schema"),
+        ({"response_format": {"type": "json_object", "name": "a"}}, "response_format.name"),
         ({"guided_choice": []}, "guided_choice"),
         ({"guided_regex": 1}, "guided_regex"),
         ({"guided_json": "{"}, "guided_json"),
@@ -395,6 +396,10 @@ def test_the_forms_of_an_answer() -> None:
     assert chat(response_format={"type": "text"}).form is None
     object_form = chat(response_format={"type": "json_object"}).form
     assert object_form == Form("object", None, "response_format")
+    with_schema = chat(response_format={"type": "json_object", "schema": schema}).form
+    assert with_schema == Form("schema", schema, "response_format.schema")
+    unnamed = {"type": "json_schema", "json_schema": {"schema": schema}}
+    assert chat(response_format=unnamed).form == Form("schema", schema, path)
     assert completion(guided_json='{"type":"object"}').form == Form("schema", schema, "guided_json")
     regex = completion(structured_outputs={"regex": "a+"}).form
     assert regex == Form("regex", "a+", "structured_outputs.regex")

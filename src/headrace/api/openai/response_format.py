@@ -34,14 +34,16 @@ class TextFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="t
 
 
 class JsonObjectFormat(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="json_object"):
-    pass
+    """Any object. schema: llama.cpp's, what the object has to satisfy."""
+
+    schema: Schema | None = None
 
 
 class NamedSchema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """name and description are for the caller's own use. strict: the schema is followed either
-    way. Without a schema, any object."""
+    """name and description are for the caller's own use, and llama.cpp's callers give no name.
+    strict: the schema is followed either way. Without a schema, any object."""
 
-    name: FormatName
+    name: FormatName | None = None
     description: str | None = None
     schema: Schema | None = None
     strict: bool | None = None
@@ -137,7 +139,9 @@ def _structured(structured: StructuredOutputs) -> list[Form]:
 
 def _formatted(response_format: ResponseFormat | None) -> Form | None:
     if isinstance(response_format, JsonObjectFormat):
-        return Form("object", None, "response_format")
+        if response_format.schema is None:
+            return Form("object", None, "response_format")
+        return Form("schema", response_format.schema, "response_format.schema")
     if isinstance(response_format, JsonSchemaFormat):
         schema = response_format.json_schema.schema
         if schema is None:

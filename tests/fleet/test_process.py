@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -80,3 +82,31 @@ def test_a_worker_gets_no_secret() -> None:
     }
     needed = {"PATH": "/bin", "HOME": "/root", "LC_ALL": "C", "PYTHONPATH": "src"}
     assert environment(secrets | needed) == needed
+
+
+def test_what_libraries_log_is_json_too() -> None:
+    program = """
+        import asyncio, logging, warnings
+        from headrace.fleet.process import configure_log
+
+        configure_log("info")
+        logging.getLogger("some.library").warning("a %s", "word")
+        logging.getLogger("some.library").info("not told")
+        warnings.warn("old", DeprecationWarning)
+        warnings.warn("strange", RuntimeWarning)
+
+        async def main():
+            loop = asyncio.get_running_loop()
+            loop.call_soon(lambda: 1 / 0)
+            await asyncio.sleep(0.01)
+
+        asyncio.run(main())
+    """
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    told = [(event["logger"], event["level"]) for event in events]
+    assert ("some.library", "warning") in told
+    assert ("py.warnings", "warning") in told
+    assert ("asyncio", "error") in told
+    assert any("ZeroDivisionError" in event.get("exception", "") for event in events)

@@ -51,7 +51,8 @@ def name_process(name: str) -> None:
 
 
 def configure_log(level: str) -> None:
-    """One line of JSON an event, on standard error. level: a name of the logging module.
+    """One line of JSON an event, on standard error; warnings and errors of libraries, too. level:
+    a name of the logging module.
 
     Tracebacks are without the values of variables: those hold prompts.
     """
@@ -68,6 +69,21 @@ def configure_log(level: str) -> None:
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    logging.basicConfig(handlers=[_LibraryLog()], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)
+
+
+class _LibraryLog(logging.Handler):
+    """What libraries tell the logging module becomes events of ours."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger("headrace").log(
+            record.levelno,
+            "library_log",
+            logger=record.name,
+            message=record.getMessage(),
+            exc_info=record.exc_info or None,
+        )
 
 
 def _prctl(option: int, argument: int | bytes) -> None:

@@ -89,8 +89,15 @@ def free_port() -> int:
     return port
 
 
-def start(model: Path | None, data_dir: Path, *flags: str, key: str | None = KEY) -> Service:
-    """Start the service and wait until it is ready to serve. model: None if flags say which."""
+def start(
+    model: Path | None,
+    data_dir: Path,
+    *flags: str,
+    key: str | None = KEY,
+    files: int | None = None,
+) -> Service:
+    """Start the service and wait until it is ready to serve. model: None if flags say which.
+    files: how many open files it may have."""
     port = free_port()
     log = data_dir / "serve.log"
     env = {**os.environ, "HEADRACE_DATA_DIR": str(data_dir)}
@@ -99,6 +106,8 @@ def start(model: Path | None, data_dir: Path, *flags: str, key: str | None = KEY
     command = [sys.executable, "-m", "headrace.cli.main", "serve"]
     command += ["--model", str(model)] if model else []
     command += ["--port", str(port), *flags]
+    if files is not None:
+        command = ["sh", "-c", f'ulimit -n {files} && exec "$@"', "sh", *command]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, env=env, stdout=sink, stderr=sink)
     service = Service(process, f"http://127.0.0.1:{port}", key or "", "", data_dir, log)

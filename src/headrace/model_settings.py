@@ -101,6 +101,10 @@ class EngineSettings(BaseModel):
     prefix_cache: Annotated[
         bool, Field(description="Whether prompts reuse what earlier ones of their tenant computed.")
     ] = True
+    repetition_stop: Annotated[
+        bool,
+        Field(description="Whether an answer with a form ends when it repeats itself endlessly."),
+    ] = True
     tool_format: Annotated[
         Literal["hermes", "llama3", "mistral", "mistral-named", "gemma", "json"] | None,
         Field(

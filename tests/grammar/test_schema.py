@@ -307,6 +307,8 @@ def test_drafts_differ() -> None:
     [
         ({"minimum": -(2**63), "maximum": 2**63 - 1}, (0, 2**53, -(2**53))),
         ({"maximum": 10**400}, (5, -5)),
+        ({"minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308}, (5, -5)),
+        ({"exclusiveMinimum": 0, "maximum": 2**63 - 1}, (1, 2**53)),
         ({"minimum": 0, "exclusiveMaximum": 2**64}, (0, 2**53)),
     ],
 )

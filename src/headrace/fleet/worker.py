@@ -74,7 +74,9 @@ def open_engine(config: WorkerConfig) -> tuple[Engine, Ready]:
         max_blocks=blocks_for(sizes.context_length),
         vocab_size=model.program.vocab_size,
     )
-    constraining = Constraining(Compiler(tokenizer, model.program.vocab_size))
+    constraining = Constraining(
+        Compiler(tokenizer, model.program.vocab_size, repetition=config.repetition_stop)
+    )
     engine = Engine(
         runner,
         scheduler,

@@ -98,6 +98,7 @@ def worker_config(
         max_step_tokens=model.max_step_tokens or usual_step_tokens(model),
         context_length=model.context_length,
         prefix_cache=model.prefix_cache,
+        repetition_stop=model.repetition_stop,
         target_itl=model.target_itl,
         target_throughput=model.target_throughput,
         speculate=model.speculate,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 from headrace.grammar.schemas.form import Form
 from headrace.grammar.schemas.node import Node, Rewriter, keyed
@@ -12,8 +13,12 @@ MOST = 2**53
 """Up to which doubles count one by one. No larger numbers are written where there is a bound."""
 
 
+def _beyond(value: object) -> TypeGuard[int | float]:
+    return type(value) in (int, float) and abs(value) > MOST  # type: ignore[arg-type]
+
+
 def _bound(node: Node, key: str, value: object) -> None:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > MOST:
+    if _beyond(value):
         upper = key in ("maximum", "exclusiveMaximum")
         if (value > 0) == upper:
             key, value = _clamped(node, "Maximum" if upper else "Minimum", value)
@@ -27,7 +32,7 @@ def _bound(node: Node, key: str, value: object) -> None:
     node.out[key] = narrower(bound, node.out.get(key, bound))
 
 
-def _clamped(node: Node, side: str, value: int) -> tuple[str, int]:
+def _clamped(node: Node, side: str, value: int | float) -> tuple[str, int]:
     """A bound that is closer, and what the standard excludes noted."""
     outer = math.inf if value > 0 else -math.inf
     node.out[f"x-exclusive{side}"] = math.nextafter(min(max(value, -(2**1000)), 2**1000), outer)
@@ -42,7 +47,7 @@ def _may_leak(node: Node, key: str, bound: float) -> bool:
         others = ("minimum", "exclusiveMinimum")
     bounds = [node.words[other] for other in others if other in node.words]
     return node.document.combines or any(
-        abs(number(other, node.path) - bound) < 1 for other in bounds
+        abs(number(other, node.path) - bound) < 1 for other in bounds if not _beyond(other)
     )
 
 

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from headrace.edge.services import ServedModel
 from headrace.engine.blocks import blocks_for
 from headrace.fleet.config import WorkerConfig
@@ -19,7 +21,9 @@ from headrace.models.model import Model, open_model
 from headrace.ops.backend import kv_block_bytes
 from headrace.ops.cpu import CpuBackend
 from headrace.text.reasoning import MARKERS
-from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate
+from headrace.text.template import DEFAULT_TEMPLATE, PLAIN_TURNS, ChatTemplate
+
+log = structlog.get_logger("headrace.hosting")
 
 NUMERICS = "cpu-2"
 """Raised when the same weights and seed begin to give other tokens."""
@@ -76,8 +80,9 @@ class OpenedModel:
         """Raises DoesNotFit."""
         config = spec.config
         sizes = sizes_for(config, self.model, CpuBackend.kv_row_bytes, self.draft)
-        source = self.model.chat_template or DEFAULT_TEMPLATE
-        template = ChatTemplate(source, bos_token="", eos_token="")
+        self._tell(spec)
+        sources = [self.model.chat_template or DEFAULT_TEMPLATE, self.model.tool_template or ""]
+        templates = [ChatTemplate(source, bos_token="", eos_token="") for source in sources]
         served = ServedModel(
             name=spec.version.name,
             version=spec.version.version,
@@ -88,12 +93,19 @@ class OpenedModel:
             long_from=spec.long_from or max(1, sizes.context_length // 4),
             tier=spec.tier,
             current=spec.current,
-            tools="tools" in template.variables,
-            reasoning=any(closing in source for _, closing in MARKERS),
+            tools=any("tools" in template.variables for template in templates),
+            reasoning=any(closing in "".join(sources) for _, closing in MARKERS),
             sampling=spec.sampling.over(self.model.sampling),
             default_max_tokens=spec.default_max_tokens,
         )
         return Sized(served, sizes.memory)
+
+    def _tell(self, spec: ModelSpec) -> None:
+        """Log what callers might not expect of its answers."""
+        if self.model.chat_template is None:
+            log.warning("chat_template_missing", model=spec.label, used=PLAIN_TURNS)
+        if self.model.ignored:
+            log.warning("model_settings_ignored", model=spec.label, settings=self.model.ignored)
 
 
 def _fingerprint(sha256: str, config: WorkerConfig) -> str:

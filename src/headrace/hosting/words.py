@@ -21,5 +21,7 @@ class Words:
     @classmethod
     def of(cls, model: Model, tool_format: str | None) -> Words:
         tokenizer = Tokenizer.of_checkpoint(model.metadata, model.tokenizer_file)
-        prompts = PromptBuilder.for_model(tokenizer, model.chat_template, tool_format)
+        prompts = PromptBuilder.for_model(
+            tokenizer, model.chat_template, tool_format, model.tool_template
+        )
         return cls(tokenizer, prompts, Compiler(tokenizer, model.program.vocab_size))

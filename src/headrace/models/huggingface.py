@@ -22,6 +22,8 @@ from headrace.ops.weights import DenseWeight, Weight, WeightSource
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
+NAMED_TEMPLATES = "additional_chat_templates"
+PROCESSOR_CONFIGS = ("chat_template.json", "processor_config.json")
 GENERATION_CONFIG, SPECIAL_TOKENS = "generation_config.json", "special_tokens_map.json"
 _OTHERS = (
     CONFIG,
@@ -30,6 +32,7 @@ _OTHERS = (
     TOKENIZER_CONFIG,
     SPECIAL_TOKENS,
     TEMPLATE,
+    *PROCESSOR_CONFIGS,
     INDEX,
 )
 _OUTPUT = "output.weight"
@@ -104,24 +107,17 @@ class HuggingFaceCheckpoint:
     def stored_name(self, name: str) -> str:
         return self._dialect.stored_name(name)
 
-    def chat_template(self) -> str | None:
-        """Its own file, or the tokenizer's config: a text, or several of which one is "default"."""
-        path = self.path / TEMPLATE
-        if path.is_file():
-            try:
-                return path.read_text("utf-8")
-            except ValueError as error:
-                raise ModelFileError(path, "is not UTF-8") from error
-        path = self.path / TOKENIZER_CONFIG
-        template = read_object(path).get("chat_template") if path.is_file() else None
-        if isinstance(template, list):
-            named = {
-                one.get("name"): one.get("template") for one in template if isinstance(one, dict)
-            }
-            template = named.get("default")
-        if template is not None and not isinstance(template, str):
-            raise ModelFileError(path, "key 'chat_template' must be a string")
-        return template
+    def chat_templates(self) -> Mapping[str, str]:
+        """Files of their own come first; then the tokenizer's config, as a text or a list of named
+        ones; then what a processor of several kinds of input has."""
+        texts = {"default": self.path / TEMPLATE} | {
+            path.stem: path for path in sorted(self.path.glob(f"{NAMED_TEMPLATES}/*.jinja"))
+        }
+        own = {name: _read_text(path) for name, path in texts.items() if path.is_file()}
+        for name in (TOKENIZER_CONFIG, *PROCESSOR_CONFIGS):
+            if "default" not in own and (stated := _stated_templates(self.path / name)):
+                return stated | own
+        return own
 
     def sampling(self) -> Stated:
         path = self.path / GENERATION_CONFIG
@@ -155,6 +151,36 @@ class _Weights:
         if self._norm_offset and name.endswith("norm.weight") and isinstance(weight, DenseWeight):
             return DenseWeight(weight.values + self._norm_offset)
         return weight
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except ValueError as error:
+        raise ModelFileError(path, "is not UTF-8") from error
+
+
+def _stated_templates(path: Path) -> dict[str, str]:
+    """The templates that a config states, by name."""
+    stated = read_object(path).get("chat_template") if path.is_file() else None
+    if stated is None:
+        return {}
+    if isinstance(stated, str):
+        return {"default": stated}
+    pairs: list[Any] = [stated]
+    if isinstance(stated, dict):
+        pairs = list(stated.items())
+    elif isinstance(stated, list):
+        pairs = [
+            (each.get("name"), each.get("template")) if isinstance(each, dict) else each
+            for each in stated
+        ]
+    for pair in pairs:
+        if not isinstance(pair, tuple) or not all(isinstance(part, str) for part in pair):
+            raise ModelFileError(
+                path, "key 'chat_template' must be a string, or a list of named strings"
+            )
+    return dict(pairs)
 
 
 def _dialect(config: Mapping[str, Any]) -> Dialect:

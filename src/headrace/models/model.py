@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +22,8 @@ from headrace.ops.checks import required_weights, router_weights, vocabulary_wei
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
 
+_TEMPLATE = "tokenizer.chat_template"
+
 log = structlog.get_logger(__name__)
 
 
@@ -31,7 +33,8 @@ class Model:
 
     metadata: a GGUF file's key-values, or what config.json says. tensors: descriptions of the
     checkpoint's tensors, by the names that the program has for them and of the types that its
-    weights come in. tokenizer_file: a tokenizer.json, where the metadata do not hold it.
+    weights come in. chat_template: the default one; tool_template: the one that is used instead
+    where there are tools. tokenizer_file: a tokenizer.json, where the metadata do not hold it.
     sampling: how the files say that tokens should be drawn. ignored: `key=value` of what the files
     say of that and nobody honours.
     """
@@ -44,6 +47,7 @@ class Model:
     chat_template: str | None
     tensors: Mapping[str, Tensor]
     tokenizer_file: Path | None = None
+    tool_template: str | None = None
     sampling: SamplingDefaults = field(default_factory=SamplingDefaults)
     ignored: tuple[str, ...] = ()
 
@@ -66,7 +70,9 @@ class Checkpoint(Protocol):
         """What the checkpoint calls the tensor that GGUF gives this name."""
         ...
 
-    def chat_template(self) -> str | None: ...
+    def chat_templates(self) -> Mapping[str, str]:
+        """By name; empty where there is none."""
+        ...
 
     def sampling(self) -> Stated: ...
 
@@ -86,15 +92,13 @@ def open_model(
     Raises ModelFileError, naming the key or tensor, if the file is broken, its architecture
     is unknown, or anything the architecture needs is missing or of the wrong shape.
     """
-    checkpoint: Checkpoint
     try:
-        checkpoint = HuggingFaceCheckpoint(path) if path.is_dir() else GgufCheckpoint(path)
+        checkpoint = open_checkpoint(path)
         keys = checkpoint.keys(context_length)
         tensors = take_apart(checkpoint.tensors(), Sizes.read(keys))
         program = ARCHITECTURES[checkpoint.architecture](keys, tensors.keys())
         _check_tensors(checkpoint, tensors, program)
-        chat_template = checkpoint.chat_template()
-        sampling, ignored = checkpoint.sampling()
+        answers = AnswerDefaults.of(checkpoint)
         weights = checkpoint.weights(tensors)
         if quantization is not None:
             kept = router_weights(program)
@@ -106,20 +110,54 @@ def open_model(
         raise
     except ValueError as error:
         raise ModelFileError(path, str(error)) from error
-    if ignored:
-        log.warning("generation_settings_ignored", file=str(path), settings=ignored)
     return Model(
         architecture=checkpoint.architecture,
         program=program,
         weights=weights,
         metadata=checkpoint.metadata,
         context_length=program.context_length,
-        chat_template=chat_template,
+        chat_template=answers.chat_template,
         tensors=tensors,
         tokenizer_file=checkpoint.tokenizer_file,
-        sampling=sampling,
-        ignored=ignored,
+        tool_template=answers.tool_template,
+        sampling=answers.sampling,
+        ignored=answers.ignored,
     )
+
+
+def open_checkpoint(path: Path) -> Checkpoint:
+    """Map a GGUF file, or a folder with config.json and safetensors, and read its metadata. Raises
+    ValueError."""
+    return HuggingFaceCheckpoint(path) if path.is_dir() else GgufCheckpoint(path)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerDefaults:
+    """What a checkpoint's files say of how it is to be asked and how it answers; see `Model`."""
+
+    chat_template: str | None
+    tool_template: str | None
+    sampling: SamplingDefaults
+    ignored: tuple[str, ...]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> AnswerDefaults:
+        """Raises ValueError."""
+        templates = checkpoint.chat_templates()
+        default = templates.get("default")
+        if templates and default is None:
+            default = _no_default(templates)
+        others = sorted(templates.keys() - {"default", "tool_use"})
+        sampling, ignored = checkpoint.sampling()
+        unused = tuple(f"chat template {name!r}" for name in others)
+        return cls(default, templates.get("tool_use"), sampling, (*ignored, *unused))
+
+
+def _no_default(names: Iterable[str]) -> str:
+    """A template that refuses, as transformers does, to choose among named ones."""
+    listed = ", ".join(sorted(names))
+    sentence = f"the model has chat templates only by name, and none is the default: {listed}"
+    return f"{{{{ raise_exception({sentence!r}) }}}}"
 
 
 class GgufCheckpoint:
@@ -141,12 +179,15 @@ class GgufCheckpoint:
     def stored_name(self, name: str) -> str:
         return name
 
-    def chat_template(self) -> str | None:
-        key = "tokenizer.chat_template"
-        template = self.metadata.get(key)
-        if template is not None and not isinstance(template, str):
-            raise ValueError(f"key {key!r} must be a string")
-        return template
+    def chat_templates(self) -> Mapping[str, str]:
+        templates: dict[str, str] = {}
+        for key, value in self.metadata.items():
+            if key != _TEMPLATE and not key.startswith(f"{_TEMPLATE}."):
+                continue
+            if not isinstance(value, str):
+                raise ValueError(f"key {key!r} must be a string")
+            templates[key.removeprefix(_TEMPLATE).removeprefix(".") or "default"] = value
+        return templates
 
     def sampling(self) -> Stated:
         return of_gguf(self.metadata)

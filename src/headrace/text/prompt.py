@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
@@ -31,6 +32,10 @@ _SAMPLES: tuple[list[Message], ...] = (
 )
 """Conversations that show what a template writes around the messages."""
 
+_A_TOOL = (
+    {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}},
+)
+
 
 class PromptBuilder:
     """Builds prompts in which users' text is only ever text.
@@ -40,31 +45,47 @@ class PromptBuilder:
     tokens. A template that writes one around a user's words ("<|" + role + "|>") still does.
     U+FDD0 is removed from users' text. Safe to use from many threads.
 
+    with_tools: the template for conversations with tools, None for the same.
     tool_format: how the model writes calls, by its template's word or the operator's.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, template: ChatTemplate, tool_format: ToolFormat | None = None
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate,
+        tool_format: ToolFormat | None = None,
+        with_tools: ChatTemplate | None = None,
     ) -> None:
         self._tokenizer = tokenizer
         self._controls = tokenizer.controls
         self._template = template
-        self._markers = next((pair for pair in MARKERS if pair[1] in template.source), None)
-        self._knows_tools = "tools" in template.variables
-        self.tool_format = tool_format or format_of(template.source, knows_tools=self._knows_tools)
+        self._with_tools = with_tools or template
+        self._templates = (template,) if with_tools is None else (template, with_tools)
+        sources = "".join(each.source for each in self._templates)
+        self._markers = next((pair for pair in MARKERS if pair[1] in sources), None)
+        self.tool_format = tool_format or format_of(
+            self._with_tools.source, knows_tools=_knows_tools(self._with_tools)
+        )
 
     @classmethod
     def for_model(
-        cls, tokenizer: Tokenizer, template: str | None, tool_format: str | None = None
+        cls,
+        tokenizer: Tokenizer,
+        template: str | None,
+        tool_format: str | None = None,
+        tool_template: str | None = None,
     ) -> PromptBuilder:
-        """With the model's own template source, or plain turns if it has none. tool_format: a
-        name of `FORMATS`; None for the one that the template speaks of.
+        """With the sources of the model's own templates, or plain turns if it has none.
+        tool_format: a name of `FORMATS`; None for the one that the template speaks of.
 
         Raises TemplateError if the source is no template.
         """
         special = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
         format = FORMATS[tool_format] if tool_format else None
-        return cls(tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special), format)
+        with_tools = None if tool_template is None else ChatTemplate(tool_template, **special)
+        return cls(
+            tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special), format, with_tools
+        )
 
     def chat(
         self,
@@ -87,15 +108,15 @@ class PromptBuilder:
         """
         if any(map(_has_text_arguments, messages)) and not self._takes_text_arguments:
             messages = [_with_object_arguments(message) for message in messages]
-        if not self._knows_tools:
-            messages = in_words(
-                messages, tools or (), self.tool_format, takes_system=self._takes_system
-            )
+        template = self._with_tools if tools else self._template
+        if not _knows_tools(template):
+            takes_system = template.takes_system
+            messages = in_words(messages, tools or (), self.tool_format, takes_system=takes_system)
             tools = None
         elif self.tool_format.short_ids:
             messages = [_with_short_ids(message) for message in messages]
         broken: list[Message] = self._broken(messages)
-        rendered = self._template.render(
+        rendered = template.render(
             with_end(broken) if continue_final else broken,
             add_generation_prompt=add_generation_prompt and not continue_final,
             tools=self._broken(tools),
@@ -109,12 +130,12 @@ class PromptBuilder:
 
     @property
     def variables(self) -> frozenset[str]:
-        """What the template looks up (`ChatTemplate.variables`)."""
-        return self._template.variables
+        """What the templates look up (`ChatTemplate.variables`)."""
+        return frozenset[str]().union(*(each.variables for each in self._templates))
 
     def compared(self, variable: str) -> frozenset[str]:
-        """The texts it compares a variable to (`ChatTemplate.compared`)."""
-        return self._template.compared(variable)
+        """The texts they compare a variable to (`ChatTemplate.compared`)."""
+        return frozenset[str]().union(*(each.compared(variable) for each in self._templates))
 
     @cached_property
     def several_calls(self) -> bool:
@@ -130,7 +151,7 @@ class PromptBuilder:
         asked = {"role": "user", "content": "some text"}
         called = {"role": "assistant", "content": "", "tool_calls": calls}
         try:
-            self.chat([asked, called, *results])
+            self.chat([asked, called, *results], tools=_A_TOOL if self._templates[1:] else None)
         except TemplateError:
             return False
         return True
@@ -144,23 +165,19 @@ class PromptBuilder:
         asked = {"role": "user", "content": "some text"}
         called = {"role": "assistant", "content": "", "tool_calls": calls}
         try:
-            return not self._knows_tools or text in self._template.render([asked, called])
+            return not _knows_tools(self._with_tools) or text in self._with_tools.render(
+                [asked, called]
+            )
         except TemplateError:
             return False
-
-    @cached_property
-    def _takes_system(self) -> bool:
-        text = "some text"
-        messages = [{"role": "system", "content": text}, {"role": "user", "content": "more"}]
-        return text in (self._template.probe(messages) or "")
 
     @cached_property
     def _own(self) -> Known:
         """What the template itself writes between control tokens, and its ids: it is the same in
         every prompt. Of what users sent there is nothing in it."""
         texts: set[str] = set()
-        for messages in _SAMPLES:
-            texts.update(self._controls.split(self._template.probe(messages) or ""))
+        for template, messages in product(self._templates, _SAMPLES):
+            texts.update(self._controls.split(template.probe(messages) or ""))
         return {text: self._tokenizer.encode_within(text) for text in texts}
 
     def control(self, text: str) -> int | None:
@@ -274,6 +291,10 @@ def _with_object_arguments(message: Message) -> Message:
             function = {**function, "arguments": {"arguments": arguments}}
         calls.append({**call, "function": function})
     return {**message, "tool_calls": calls}
+
+
+def _knows_tools(template: ChatTemplate) -> bool:
+    return "tools" in template.variables
 
 
 def _with_short_ids(message: Message) -> Message:

@@ -25,6 +25,9 @@ DEFAULT_TEMPLATE = (
     "{% if add_generation_prompt %}Assistant:{% endif %}"
 )
 
+PLAIN_TURNS = "User: ... Assistant: ..."
+"""What that looks like, for logs."""
+
 MAX_SOURCE = 1 << 18
 """Characters of a template; real ones have up to 30,000."""
 
@@ -111,6 +114,13 @@ class ChatTemplate:
             return self._run(self._probing, self._adapted(messages), **names)
         except TemplateError:
             return None
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether the words of a system's message show up."""
+        text = "some text"
+        messages = [{"role": "system", "content": text}, {"role": "user", "content": "more"}]
+        return text in (self.probe(messages) or "")
 
     def _adapted(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         return [self._adapt(index, message) for index, message in enumerate(messages)]

@@ -11,10 +11,12 @@ import pytest
 from structlog.testing import capture_logs
 
 from headrace.models.errors import ModelFileError
+from headrace.models.huggingface import checkpoint_files
 from headrace.models.model import open_model
 from headrace.models.sampling import SamplingDefaults
 from headrace.ops.program import Linear
 from headrace.ops.weights import DenseWeight
+from headrace.text.template import ChatTemplate, TemplateError
 from tests.models.families import FAMILIES, VOCAB
 from tests.text.test_huggingface import added, byte_level_file
 
@@ -69,12 +71,60 @@ def test_rows_that_the_tokenizer_does_not_know_are_padding(folder: Path) -> None
         open_model(folder)
 
 
+NAMED = [
+    {"name": "tool_use", "template": "U"},
+    {"name": "default", "template": "T"},
+    {"name": "rag", "template": "R"},
+]
+
+
 @pytest.mark.parametrize(
-    "template", ["T", [{"name": "tool_use", "template": "U"}, {"name": "default", "template": "T"}]]
+    ("name", "template"),
+    [
+        ("tokenizer_config.json", "T"),
+        ("tokenizer_config.json", {"default": "T"}),
+        ("chat_template.json", "T"),
+        ("processor_config.json", "T"),
+    ],
 )
-def test_the_chat_template_is_in_the_tokenizers_config(folder: Path, template: object) -> None:
-    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": template}))
-    assert open_model(folder).chat_template == "T"
+def test_the_chat_template_is_in_a_config(folder: Path, name: str, template: object) -> None:
+    (folder / name).write_text(json.dumps({"chat_template": template}))
+    model = open_model(folder)
+    assert (model.chat_template, model.tool_template, model.ignored) == ("T", None, ())
+
+
+def test_of_named_chat_templates_there_is_one_for_tools(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": NAMED}))
+    model = open_model(folder)
+    assert (model.chat_template, model.tool_template) == ("T", "U")
+    assert model.ignored == ("chat template 'rag'",)
+
+
+def test_named_chat_templates_may_be_files(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "old"}))
+    (folder / "chat_template.jinja").write_text("T")
+    (folder / "additional_chat_templates").mkdir()
+    (folder / "additional_chat_templates" / "tool_use.jinja").write_text("U")
+    model = open_model(folder)
+    assert (model.chat_template, model.tool_template) == ("T", "U")
+    assert folder / "additional_chat_templates" / "tool_use.jinja" in checkpoint_files(folder)
+
+
+def test_named_chat_templates_without_a_default_refuse_to_choose(folder: Path) -> None:
+    stated = {"chat_template": [NAMED[0], NAMED[2]]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(stated))
+    model = open_model(folder)
+    template = ChatTemplate(model.chat_template or "", bos_token="", eos_token="")
+    with pytest.raises(TemplateError, match="none is the default: rag, tool_use"):
+        template.render([{"role": "user", "content": "x"}])
+    assert model.tool_template == "U"
+
+
+@pytest.mark.parametrize("stated", [5, ["T"], [{"name": "default"}], {"default": 5}])
+def test_a_chat_template_of_another_form_is_refused(folder: Path, stated: object) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": stated}))
+    with pytest.raises(ModelFileError, match="'chat_template' must be a string, or a list"):
+        open_model(folder)
 
 
 def test_a_chat_template_of_its_own_comes_first(folder: Path) -> None:
@@ -86,13 +136,9 @@ def test_a_chat_template_of_its_own_comes_first(folder: Path) -> None:
 def test_a_generation_config_sets_the_sampling_defaults(folder: Path) -> None:
     config = {"temperature": 0.6, "top_k": 20, "num_beams": 4}
     (folder / "generation_config.json").write_text(json.dumps(config))
-    with capture_logs() as logs:
-        model = open_model(folder)
+    model = open_model(folder)
     assert model.sampling == SamplingDefaults(temperature=0.6, top_k=20)
     assert model.ignored == ("num_beams=4",)
-    assert [(log["event"], log["settings"]) for log in logs] == [
-        ("generation_settings_ignored", ("num_beams=4",))
-    ]
 
 
 def test_a_model_that_also_sees_is_opened_as_one_that_reads(tmp_path: Path) -> None:

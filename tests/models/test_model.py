@@ -48,6 +48,14 @@ def test_an_opened_model_says_what_it_is(tmp_path: Path, architecture: str) -> N
         model.weights.load("absent")
 
 
+def test_named_chat_templates_of_a_file_are_read(tmp_path: Path) -> None:
+    keys = {"": "T", ".tool_use": "U", ".rag": "R"}
+    metadata = {f"tokenizer.chat_template{name}": source for name, source in keys.items()}
+    model = open_model(write_tiny(tmp_path / "m.gguf", "llama", metadata=metadata))
+    assert (model.chat_template, model.tool_template) == ("T", "U")
+    assert model.ignored == ("chat template 'rag'",)
+
+
 def test_a_model_need_not_have_a_chat_template(tmp_path: Path) -> None:
     assert open_model(write_tiny(tmp_path / "m.gguf", "llama")).chat_template is None
 

@@ -126,6 +126,17 @@ class TestBos:
         assert self.builder(CHATML).completion("") == [self.wants.bos_id]
 
 
+def test_n2_40_the_template_for_tools_is_used_where_there_are_tools() -> None:
+    with_tools = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools | tojson }}{{ mode }}"
+    builder = PromptBuilder.for_model(
+        TOKENIZER, "plain {{ messages[0].content }}", None, with_tools
+    )
+    message = [{"role": "user", "content": "hello"}]
+    assert TOKENIZER.decode(builder.chat(message)) == "plain hello"
+    assert TOKENIZER.decode(builder.chat(message, tools=[{"name": "f"}])) == 'hello[{"name": "f"}]'
+    assert builder.variables == {"messages", "tools", "mode"}
+
+
 def test_a_templates_refusal_is_passed_on() -> None:
     builder = PromptBuilder(
         TOKENIZER, ChatTemplate("{{ raise_exception('no') }}", bos_token="", eos_token="")

@@ -14,6 +14,7 @@ from headrace.settings import Settings
 if TYPE_CHECKING:
     from headrace.models.catalogue import Catalogue
     from headrace.models.entry import ModelEntry
+    from headrace.models.model import Model
     from headrace.models.sampling import SamplingDefaults
     from headrace.models.version import ModelVersion
 
@@ -260,10 +261,14 @@ def _text(settings: Settings, name: str, version: ModelVersion | None) -> dict[s
             return {"fault": str(error)}
         stated = stated.over(model.sampling)
         shown["ignored_settings"] = list(model.ignored)
-        shown["chat_template"] = (
-            "of the model" if model.chat_template else "plain turns, as it has none"
-        )
+        shown["chat_template"] = _template(model)
     return {"sampling": _stated(stated), **shown}
+
+
+def _template(model: Model) -> str:
+    if model.chat_template is None:
+        return "plain turns, as it has none"
+    return "of the model" if model.tool_template is None else "of the model, and one for tools"
 
 
 def _stated(sampling: SamplingDefaults) -> dict[str, float]:

@@ -41,17 +41,9 @@ _OUTPUT = "output.weight"
 def checkpoint_files(folder: Path) -> list[Path]:
     """All that a checkpoint is read from, in order of name. Raises ModelFileError if the folder
     holds no safetensors."""
-    others = (
-        CONFIG,
-        GENERATION_CONFIG,
-        TOKENIZER,
-        TOKENIZER_CONFIG,
-        SPECIAL_TOKENS,
-        TEMPLATE,
-        INDEX,
-    )
-    present = [folder / name for name in others if (folder / name).is_file()]
-    return sorted([*present, *shard_paths(folder)])
+    present = [folder / name for name in _OTHERS if (folder / name).is_file()]
+    named = folder.glob(f"{NAMED_TEMPLATES}/*.jinja")
+    return sorted([*present, *named, *shard_paths(folder)])
 
 
 class HuggingFaceCheckpoint:

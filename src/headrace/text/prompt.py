@@ -32,9 +32,7 @@ _SAMPLES: tuple[list[Message], ...] = (
 )
 """Conversations that show what a template writes around the messages."""
 
-_A_TOOL = (
-    {"type": "function", "function": {"name": "f", "description": "", "parameters": {}}},
-)
+_A_TOOL = ({"type": "function", "function": {"name": "f", "description": "", "parameters": {}}},)
 
 
 class PromptBuilder:

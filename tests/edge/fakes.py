@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from array import array
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -60,7 +61,9 @@ from headrace.text.infill import NoInfill
 from headrace.text.pipeline import TextPipeline
 from headrace.text.reasoning import Thinking
 from headrace.text.template import ChatTemplate
+from headrace.text.tokenizer import TextTooLong
 from headrace.text.tools.format import FORMATS
+from headrace.turns.threads import Steps
 from tests.engine.fakes import FakeExecutable
 
 KEY = "hr-test_secret"
@@ -135,6 +138,17 @@ class Bytes:
     def infill_ends(self) -> frozenset[int]:
         return frozenset({MARK})
 
+    def text(
+        self, text: str, *, special: bool = False, most: int | None = None
+    ) -> Steps[array[int]]:
+        return bounded(self.completion(text, special=special), most)
+
+    def gap(self, prefix: str, suffix: str, *, most: int | None = None) -> Steps[array[int]]:
+        return bounded(self.infill(prefix, suffix), most)
+
+    def prepare(self) -> None:
+        pass
+
     @property
     def variables(self) -> frozenset[str]:
         return self._template.variables
@@ -157,9 +171,25 @@ class Bytes:
             return [BOS, *until_end(text, messages[-1]["content"]).encode()]
         return [BOS, *text.encode(), *([TURN] if add_generation_prompt else [])]
 
-    def thinking(self, prompt: list[int]) -> Thinking | None:
+    def conversation(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        most: int | None = None,
+        **options: Any,
+    ) -> Steps[array[int]]:
+        return bounded(self.chat(messages, **options), most)
+
+    def thinking(self, prompt: Sequence[int]) -> Thinking | None:
         """As a test wants it to be."""
         return self.thoughts
+
+
+def bounded(ids: list[int], most: int | None) -> Steps[array[int]]:
+    if most is not None and len(ids) > most:
+        raise TextTooLong(len(ids), exact=True)
+    return array("i", ids)
+    yield
 
 
 def tokens_of(text: str | bytes, eos: bool = True) -> list[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from array import array
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from structlog.testing import capture_logs
 from headrace.api import sse
 from headrace.ops.backend import BLOCK_SIZE
 from headrace.text.reasoning import Thinking
+from headrace.turns.threads import Steps
 from tests.edge.fakes import (
     AUTH,
     CONTEXT,
@@ -432,12 +434,13 @@ async def test_long_prompts_are_tokenised_off_the_event_loop(world: World) -> No
     started, release = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def slow(text: str, *, special: bool = False) -> list[int]:
+    def slow(text: str, *, special: bool = False, most: int | None = None) -> Steps[array[int]]:
         loop.call_soon_threadsafe(started.set)
         asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
-        return [65]
+        yield
+        return array("i", [65])
 
-    world.text.completion = slow  # type: ignore[method-assign]
+    world.text.text = slow  # type: ignore[method-assign]
     request = asyncio.create_task(world.complete(prompt="x" * 10_000, max_tokens=1))
     await started.wait()
     assert (await world.chat(max_tokens=1)).status_code == 200

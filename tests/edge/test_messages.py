@@ -315,12 +315,19 @@ async def test_limits_are_told_as_anthropics(world: World, stream: bool) -> None
         assert not [name for name in response.headers if name.startswith("x-ratelimit")]
     assert "requests per minute" in refused(response, 429, "rate_limit_error")
     assert 0 < int(response.headers["retry-after"]) <= 30
-    counted = await world.http.post(
-        "/v1/messages/count_tokens", json={"model": MODEL, "messages": HI}
-    )
+    assert len(world.books.opened) == 2
+
+
+async def test_a_count_of_tokens_counts_as_a_request_and_costs_no_tokens(world: World) -> None:
+    world.keys.limit(requests_per_minute=1, input_tokens_per_minute=1)
+    body = {"model": MODEL, "messages": HI}
+    counted = await world.http.post("/v1/messages/count_tokens", json=body)
     assert (counted.status_code, counted.json()) == (200, {"input_tokens": PROMPT})
     assert counted.headers["anthropic-ratelimit-requests-remaining"] == "0"
-    assert len(world.books.opened) == 2
+    assert counted.headers["anthropic-ratelimit-input-tokens-remaining"] == "1"
+    refusal = await world.http.post("/v1/messages/count_tokens", json=body)
+    assert "requests per minute" in refused(refusal, 429, "rate_limit_error")
+    assert world.books.opened == {}
 
 
 async def test_a_lower_class_can_be_asked_for(world: World) -> None:

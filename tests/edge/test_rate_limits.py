@@ -13,7 +13,7 @@ import pytest
 
 from headrace.access.limits import Limits
 from headrace.access.price import NANO, Price, Rates
-from tests.edge.fakes import World, error_of, until
+from tests.edge.fakes import MODEL, World, error_of, until
 
 GROUPS = ("requests", "tokens", "input-tokens", "output-tokens")
 RESET = re.compile(r"\d+ms|\d+s|\d+m\d+s")
@@ -130,8 +130,6 @@ async def test_one_too_many_is_told_when_to_come_back_and_that_is_true(world: Wo
 async def test_who_has_no_request_left_is_refused_before_a_long_body_is_read(world: World) -> None:
     world.keys.limit(requests_per_minute=1)
     long = b'{"model": ' + b"x" * 10_000  # not even JSON
-    answer = await world.http.post("/v1/chat/completions", content=long)
-    assert answer.status_code == 400
     assert (await world.chat()).status_code == 200
     answer = await world.http.post("/v1/chat/completions", content=long)
     assert "on requests per minute: limit 1" in error_of(answer, 429)["message"]
@@ -139,6 +137,40 @@ async def test_who_has_no_request_left_is_refused_before_a_long_body_is_read(wor
     pass_time(world, 60_000)
     answer = await world.http.post("/v1/chat/completions", content=long)
     assert answer.status_code == 400
+
+
+async def test_a_long_body_that_is_refused_counts_as_a_request(world: World) -> None:
+    world.keys.limit(requests_per_minute=1, concurrent_requests=1)
+    long = {"model": MODEL, "prompt": "1" * 10_000}
+    answer = await world.http.post("/v1/completions", json=long)
+    assert error_of(answer, 400)["code"] == "context_length_exceeded"
+    answer = await world.http.post("/v1/completions", json=long)
+    assert "on requests per minute: limit 1" in error_of(answer, 429)["message"]
+    assert (await world.chat()).status_code == 429
+    pass_time(world, 60_000)
+    assert (await world.chat()).status_code == 200  # no place is held any more
+
+
+async def test_a_long_body_that_is_answered_counts_once(world: World) -> None:
+    world.keys.limit(requests_per_minute=2, concurrent_requests=1)
+    fields = {"metadata": {f"k{n}": "x" * 500 for n in range(10)}, "max_tokens": 1}
+    for left in (1, 0):
+        answer = await world.chat(**fields)
+        assert answer.status_code == 200
+        assert limits_of(answer, "requests")[:2] == (2, left)
+    assert (await world.chat(**fields)).status_code == 429
+
+
+async def test_a_request_with_a_grammar_counts_once_and_also_if_that_is_refused(
+    world: World,
+) -> None:
+    world.keys.limit(requests_per_minute=2)
+    assert (await world.chat(guided_regex="(")).status_code == 400
+    world.say("ab")
+    answer = await world.chat(guided_regex="ab")
+    assert answer.status_code == 200
+    assert limits_of(answer, "requests")[:2] == (2, 0)
+    assert (await world.chat()).status_code == 429
 
 
 async def test_lists_of_models_tell_the_limits_and_draw_from_none(world: World) -> None:

@@ -1,29 +1,30 @@
-"""Work that takes time with the size of a text, kept off the event loop where that is large."""
+"""Threads on which requests are prepared beside the event loop, and what bounds their number."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+import os
 
-INLINE_CHARACTERS = 4096
-"""Longer texts are parsed and tokenised on another thread, so that no stream waits for them."""
+from headrace.edge.intake import Intake
+from headrace.turns.threads import FairThreads
 
-T = TypeVar("T")
+UNDER_WAY = 32 << 20
+"""Bytes of bodies under way, unless the largest body that is allowed needs more."""
+
+
+def preparing_threads() -> int:
+    """Two, and on large machines one for each eight processors."""
+    return max(2, (os.cpu_count() or 1) // 8)
 
 
 class Aside:
-    """Two threads, whoever asks."""
+    """What all requests share until they are planned. threads: parse, render and tokenise, in
+    turns of the tenants. intake: the bodies under way."""
 
-    def __init__(self) -> None:
-        self._workers = ThreadPoolExecutor(max_workers=2, thread_name_prefix="tokenise")
-
-    async def run(self, size: int, work: Callable[[], T]) -> T:
-        """Do it: at once if the text is small. size: its characters or bytes."""
-        if size <= INLINE_CHARACTERS:
-            return work()
-        return await asyncio.get_running_loop().run_in_executor(self._workers, work)
+    def __init__(self, max_body_bytes: int = 16 << 20) -> None:
+        """max_body_bytes: of one request; twice as much may be under way."""
+        self.threads = FairThreads(preparing_threads(), "prepare")
+        self.intake = Intake(max(UNDER_WAY, 2 * max_body_bytes))
 
     def close(self) -> None:
-        self._workers.shutdown(wait=False, cancel_futures=True)
+        """End the threads."""
+        self.threads.close()

@@ -9,24 +9,41 @@ from starlette.types import Receive, Scope
 from headrace.api.openai.errors import body_too_large
 from headrace.edge.content_coding import Inflater
 from headrace.edge.headers import header
+from headrace.edge.intake import Claim
 
 
 class ClientGone(Exception):
     """The client left before its request was whole."""
 
 
-async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+def is_coded(scope: Scope) -> bool:
+    """Whether the body has a content coding, so that its length tells little of its size."""
+    coding = header(scope, b"content-encoding")
+    return coding is not None and coding.strip().lower() != "identity"
+
+
+def announced(scope: Scope) -> int:
+    """Bytes that will be sent as the body, as its head says; 0 if it doesn't."""
+    declared = (header(scope, b"content-length") or "").strip().lstrip("0")
+    return int(declared[:19]) if declared.isdecimal() else 0
+
+
+async def read_body(
+    scope: Scope, receive: Receive, limit: int, claim: Claim | None = None
+) -> bytes:
     """The whole body, of at most `limit` bytes as it was sent and as it is when inflated, whether
-    or not its length was declared.
+    or not its length was declared. claim: grows with it, to the whole length at once if that was
+    declared.
 
     Raises ApiError (413) as soon as it is known to be larger, ApiError (415, 400) for a content
-    coding that is not known or not kept to, and ClientGone.
+    coding that is not known or not kept to, what `Claim.grow` raises, and ClientGone.
     """
-    declared = (header(scope, b"content-length") or "").strip().lstrip("0")
-    if declared.isdecimal() and (len(declared) > 18 or int(declared) > limit):
+    grow = _nothing if claim is None else claim.grow
+    if announced(scope) > limit:
         raise body_too_large(limit)
-    coding = header(scope, b"content-encoding")
-    inflater = None if coding is None or coding.strip().lower() == "identity" else Inflater(coding)
+    grow(announced(scope))
+    coding = header(scope, b"content-encoding") or ""
+    inflater = Inflater(coding) if is_coded(scope) else None
     parts: list[bytes] = []
     sent = size = 0
     while True:
@@ -37,6 +54,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         sent += len(part)
         if sent > limit:
             raise body_too_large(limit)
+        grow(sent)
         if inflater is None:
             parts.append(part)
         else:
@@ -45,6 +63,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
                 size += len(piece)
                 if size > limit:
                     raise body_too_large(limit)
+                grow(sent + size)
                 parts.append(piece)
                 await asyncio.sleep(0)
         if not more:
@@ -52,3 +71,7 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
     if inflater is not None:
         inflater.end()
     return b"".join(parts)
+
+
+def _nothing(size: int) -> None:
+    """Of a body that counts nowhere."""

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from uuid import UUID
 
-from headrace.access.principal import Principal
 from headrace.api.openai.chat import ChatRequest, parse_chat_request
 from headrace.api.openai.completions import CompletionRequest, parse_completion_request
 from headrace.api.openai.route import MaxPrice, RouteLimits
+from headrace.edge.admission import Admission
 from headrace.edge.plan import Plan, Planner
 from headrace.routing.needs import NO_WISHES, Needs, Wishes
 
@@ -19,6 +19,7 @@ class Chat:
     """`POST /v1/chat/completions`."""
 
     max_choices: int
+    prompts = 1
 
     def parse(self, body: bytes) -> ChatRequest:
         return parse_chat_request(body, max_choices=self.max_choices)
@@ -33,9 +34,9 @@ class Chat:
         )
 
     async def plan(
-        self, planner: Planner, request: ChatRequest, id: UUID, principal: Principal
+        self, planner: Planner, request: ChatRequest, id: UUID, admission: Admission
     ) -> Plan:
-        return await planner.chat(request, id, principal)
+        return await planner.chat(request, id, admission)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Completion:
     """`POST /v1/completions`."""
 
     max_choices: int
+    prompts = 8
 
     def parse(self, body: bytes) -> CompletionRequest:
         return parse_completion_request(body, max_choices=self.max_choices)
@@ -51,9 +53,9 @@ class Completion:
         return Needs(tokens=request.max_tokens or 0, wishes=wishes_of(request.route))
 
     async def plan(
-        self, planner: Planner, request: CompletionRequest, id: UUID, principal: Principal
+        self, planner: Planner, request: CompletionRequest, id: UUID, admission: Admission
     ) -> Plan:
-        return await planner.completion(request, id, principal)
+        return await planner.completion(request, id, admission)
 
 
 def wishes_of(limits: RouteLimits | None) -> Wishes:

@@ -7,17 +7,28 @@ from typing import Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
-from headrace.access.principal import Principal
-from headrace.edge.aside import INLINE_CHARACTERS, Aside
+from headrace.api.openai.errors import ContextLengthExceeded
+from headrace.edge.admission import Admission
+from headrace.edge.aside import Aside
 from headrace.edge.authentication import authenticate
-from headrace.edge.body import ClientGone, read_body
+from headrace.edge.body import ClientGone, announced, is_coded, read_body
+from headrace.edge.connection import connection_of
 from headrace.edge.deadline import deadline_of
 from headrace.edge.exchange import exchange_of
+from headrace.edge.intake import SMALL_BODY
 from headrace.edge.rate_limits import rate_limit_headers
 from headrace.edge.responses import EXPECTED_FAULTS
 from headrace.edge.services import Route, Services
 from headrace.quotas.errors import LimitReached
 from headrace.routing.needs import Needs
+from headrace.turns.threads import in_one
+
+BODY_BYTES = 1 << 20
+"""Of a body, whatever the context: schemas, tools, white space."""
+
+BYTES_A_TOKEN = 64
+"""Of a body, beyond BODY_BYTES, for each token of the longest context that is served. Prompts have
+4 to 10 bytes a token, with the escapes of JSON."""
 
 
 class Asked(Protocol):
@@ -33,6 +44,11 @@ R = TypeVar("R", bound=Asked)
 class Reading(Protocol[R]):
     """One endpoint's way to ask. Everything raises ApiError or BodyError."""
 
+    @property
+    def prompts(self) -> int:
+        """How many contexts the prompts of one request may fill, for the size of its body."""
+        ...
+
     def parse(self, body: bytes) -> R: ...
 
     def needs(self, request: R) -> Needs: ...
@@ -40,7 +56,10 @@ class Reading(Protocol[R]):
 
 class Endpoint(ABC, Generic[R]):
     """An ASGI application that authenticates, reads and routes, and tells how limits stand when
-    it refuses."""
+    it refuses. counted: whatever is asked draws on the limits of requests before it is read; else
+    only a large body does."""
+
+    counted = False
 
     def __init__(self, services: Services, reading: Reading[R], aside: Aside) -> None:
         self._services = services
@@ -53,7 +72,15 @@ class Endpoint(ABC, Generic[R]):
         services.meter.meet(principal.tenant.id, principal.tenant.name)
         with services.gate:
             try:
-                await self._serve(principal, scope, receive, send)
+                services.gate.check()
+                async with Admission(
+                    principal,
+                    deadline_of(scope),
+                    connection_of(scope),
+                    self._aside,
+                    services.quotas,
+                ) as admission:
+                    await self._serve(admission, scope, receive, send)
             except ClientGone:
                 return
             except LimitReached as refusal:
@@ -67,22 +94,45 @@ class Endpoint(ABC, Generic[R]):
 
     @abstractmethod
     async def _serve(
-        self, principal: Principal, scope: Scope, receive: Receive, send: Send
+        self, admission: Admission, scope: Scope, receive: Receive, send: Send
     ) -> None: ...
 
     async def _routed(
-        self, principal: Principal, scope: Scope, receive: Receive
-    ) -> tuple[R, float | None, Route]:
-        """What is asked, until when (unix seconds), and the model that it means."""
+        self, admission: Admission, scope: Scope, receive: Receive
+    ) -> tuple[R, Route]:
+        """What is asked, and the model that it means."""
         services = self._services
-        services.gate.check()
-        deadline = deadline_of(scope)
-        body = await read_body(scope, receive, services.max_body_bytes)
-        if len(body) > INLINE_CHARACTERS:  # to parse it costs more than to ask first
-            await services.quotas.check(principal)
-        request = await self._aside.run(len(body), lambda: self._reading.parse(body))
+        body = await self._read(admission, scope, receive)
+        request, needs = await admission.prepare(in_one(lambda: self._parse(body)))
         exchange_of(scope).facts["requested_model"] = request.model[:200]
-        needs = self._reading.needs(request)
-        route = await services.router.route(request.model, principal, needs, deadline)
+        route = await services.router.route(
+            request.model, admission.principal, needs, admission.deadline
+        )
         exchange_of(scope).headers[b"x-headrace-route"] = route.why.encode()
-        return request, deadline, route
+        return request, route
+
+    async def _read(self, admission: Admission, scope: Scope, receive: Receive) -> bytes:
+        """The body. A large one counts as a request before it is read."""
+        limit = self._services.max_body_bytes
+        size = announced(scope)
+        if self.counted or size > SMALL_BODY or is_coded(scope):
+            await admission.enter()
+        if size <= limit:
+            self._check_size(size)
+        body = await read_body(scope, receive, limit, admission.claim)
+        if len(body) > SMALL_BODY:
+            await admission.enter()
+            self._check_size(len(body))
+        admission.received(len(body))
+        return body
+
+    def _check_size(self, size: int) -> None:
+        """Raises ApiError for a body of which no model here could take in the prompt."""
+        longest = max((model.context_length for model in self._services.models.menu), default=0)
+        most = BODY_BYTES + BYTES_A_TOKEN * longest * self._reading.prompts
+        if size > most:
+            raise ContextLengthExceeded(longest, longest + 1, 1, exact=False)
+
+    def _parse(self, body: bytes) -> tuple[R, Needs]:
+        request = self._reading.parse(body)
+        return request, self._reading.needs(request)

@@ -11,8 +11,8 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.access.price import Price
 from headrace.access.principal import Principal
-from headrace.dispatch.errors import Refused
 from headrace.dispatch.terms import Terms
+from headrace.edge.admission import TURNED_AWAY, Admission
 from headrace.edge.aside import Aside
 from headrace.edge.charge import Charge
 from headrace.edge.connection import Connection, connection_of
@@ -26,15 +26,10 @@ from headrace.edge.service_class import served_class
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
 from headrace.edge.stream import EventStream
-from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Demand
-from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
 
 log = structlog.get_logger("headrace.edge")
-
-TURNED_AWAY = (Refused, WorkerUnavailable, DatabaseUnavailable)
-"""Faults that are ours and end a request before its work: it counts towards no limit."""
 
 
 class Tiered(Asked, Protocol):
@@ -50,7 +45,7 @@ R = TypeVar("R", bound=Tiered)
 class Dialect(Reading[R], Protocol[R]):
     """One endpoint's way to ask for answers."""
 
-    async def plan(self, planner: Planner, request: R, id: UUID, principal: Principal) -> Plan: ...
+    async def plan(self, planner: Planner, request: R, id: UUID, admission: Admission) -> Plan: ...
 
 
 class GenerationEndpoint(Endpoint[R]):
@@ -66,20 +61,25 @@ class GenerationEndpoint(Endpoint[R]):
         self._dialect = dialect
 
     async def _serve(
-        self, principal: Principal, scope: Scope, receive: Receive, send: Send
+        self, admission: Admission, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        services, exchange = self._services, exchange_of(scope)
-        request, deadline, route = await self._routed(principal, scope, receive)
+        services, exchange, principal = self._services, exchange_of(scope), admission.principal
+        request, route = await self._routed(admission, scope, receive)
         with route.use as deployment:
             model, id = deployment.model, uuid7()
             exchange.model = model.name
-            terms = _terms(principal, request.service_tier, deadline)
+            terms = _terms(principal, request.service_tier, admission.deadline)
             deployment.places.check(terms)
-            plan = await self._dialect.plan(deployment.planner, request, id, principal)
+            plan = await self._dialect.plan(deployment.planner, request, id, admission)
+            del request  # its texts may be long, and its answer takes time
+            admission.claim.release()
             terms = replace(terms, long=model.is_long(plan.longest_prompt))
             price = await services.prices.price(model.name)
-            reservation = await services.quotas.reserve(principal, id, _demand(plan, terms, price))
-            exchange.headers.update(rate_limit_headers(reservation.standings, exchange.wire))
+            reservation = await services.quotas.reserve(
+                principal, id, _demand(plan, terms, price), entered=admission.entered
+            )
+            standings = [*admission.standings, *reservation.standings]
+            exchange.headers.update(rate_limit_headers(standings, exchange.wire))
             job = Job(deployment.places, plan.generations, terms)
             charge = Charge(services.books, services.meter, id, plan, job, price, exchange)
             refused = False

@@ -2,36 +2,56 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
+from headrace.api.openai.errors import rate_limited
+from headrace.edge.admission import Admission
 from headrace.edge.answer_grammar import naming
+from headrace.edge.intake import RETRY_MS
 from headrace.edge.services import Compiler
 from headrace.grammar import Grammar
+from headrace.turns.threads import FairThreads, Steps, in_one
+
+MOST_WAITING = 64
+"""Grammars of one tenant that may wait to be compiled for one model."""
 
 
 class GrammarDesk:
-    """One at a time: a schema that takes long delays other schemas, and nobody else."""
+    """One step at a time, in turns of the tenants: a grammar that takes long delays others of its
+    tenant, and those of other tenants by one step."""
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
-        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="grammar")
+        self._threads = FairThreads(1, "grammar")
 
     def open(self) -> None:
         """Have ready what every grammar needs, before the first is asked for."""
-        self._worker.submit(self._compiler.prepare)
+        self._threads.submit(None, in_one(self._compiler.prepare))
 
-    async def check(self, make: Callable[[], Grammar | None], param: str) -> Grammar | None:
-        """What is made, if it compiles. param: what asked for it. Raises BodyError."""
-
-        def work() -> Grammar | None:
-            grammar = make()
-            if grammar is not None:
-                naming(param, lambda: self._compiler.compile(grammar, ()))
-            return grammar
-
-        return await asyncio.get_running_loop().run_in_executor(self._worker, work)
+    async def check(
+        self, make: Callable[[], Grammar | None], param: str, admission: Admission
+    ) -> Grammar | None:
+        """What is made, if it compiles. It counts towards limits of requests. param: what asked
+        for it. Raises BodyError, ApiError where the tenant has too many waiting, and what
+        `Admission.turn` raises."""
+        if self._threads.waiting(admission.principal.tenant.id) >= MOST_WAITING:
+            raise rate_limited(
+                f"{MOST_WAITING} of your requests wait for their schemas, grammars or tools to be "
+                "compiled. Please send fewer of them at once.",
+                "requests",
+                after=RETRY_MS,
+                final=False,
+            )
+        await admission.enter()
+        return await admission.turn(self._threads, self._checked(make, param))
 
     def close(self) -> None:
-        self._worker.shutdown(wait=False, cancel_futures=True)
+        """End the thread."""
+        self._threads.close()
+
+    def _checked(self, make: Callable[[], Grammar | None], param: str) -> Steps[Grammar | None]:
+        grammar = make()
+        if grammar is not None:
+            yield
+            naming(param, lambda: self._compiler.compile(grammar, ()))
+        return grammar

@@ -8,7 +8,6 @@ from uuid import UUID
 import msgspec
 from starlette.types import Receive, Scope, Send
 
-from headrace.access.principal import Principal
 from headrace.api.anthropic.message import TokenCount
 from headrace.api.anthropic.request import (
     CountRequest,
@@ -18,6 +17,7 @@ from headrace.api.anthropic.request import (
 )
 from headrace.api.anthropic.thinking import ThinkingAdaptive, ThinkingEnabled
 from headrace.api.anthropic.version import HEADER, check_version
+from headrace.edge.admission import Admission
 from headrace.edge.aside import Aside
 from headrace.edge.dialects import wishes_of
 from headrace.edge.endpoint import Asked, Endpoint
@@ -36,6 +36,8 @@ R = TypeVar("R", bound=Asked)
 class Counting:
     """How to ask for a count: a `Reading`."""
 
+    prompts = 1
+
     def parse(self, body: bytes) -> CountRequest:
         return parse_count_request(body)
 
@@ -46,6 +48,8 @@ class Counting:
 class Messages:
     """How to ask for a message: a `Dialect`."""
 
+    prompts = 1
+
     def parse(self, body: bytes) -> MessagesRequest:
         return parse_messages_request(body)
 
@@ -53,19 +57,19 @@ class Messages:
         return _needs(request, request.max_tokens)
 
     async def plan(
-        self, planner: Planner, request: MessagesRequest, id: UUID, principal: Principal
+        self, planner: Planner, request: MessagesRequest, id: UUID, admission: Admission
     ) -> Plan:
-        return await planner.messages(request, id, principal)
+        return await planner.messages(request, id, admission)
 
 
 class Versioned(Endpoint[R]):
     """An endpoint for callers of the versions that `check_version` knows."""
 
     async def _routed(
-        self, principal: Principal, scope: Scope, receive: Receive
-    ) -> tuple[R, float | None, Route]:
+        self, admission: Admission, scope: Scope, receive: Receive
+    ) -> tuple[R, Route]:
         check_version(header(scope, HEADER.encode()))
-        return await super()._routed(principal, scope, receive)
+        return await super()._routed(admission, scope, receive)
 
 
 class MessagesEndpoint(Versioned[MessagesRequest], GenerationEndpoint[MessagesRequest]):
@@ -74,21 +78,23 @@ class MessagesEndpoint(Versioned[MessagesRequest], GenerationEndpoint[MessagesRe
 
 
 class CountEndpoint(Versioned[CountRequest]):
-    """Tells how many tokens a prompt has. It takes a model's tokenizer and no engine, is charged
-    nothing and draws from no limit."""
+    """Tells how many tokens a prompt has. It takes a model's tokenizer and no engine. It is
+    charged nothing, and counts towards limits of requests and towards no other."""
+
+    counted = True
 
     def __init__(self, services: Services, aside: Aside) -> None:
         super().__init__(services, Counting(), aside)
 
     async def _serve(
-        self, principal: Principal, scope: Scope, receive: Receive, send: Send
+        self, admission: Admission, scope: Scope, receive: Receive, send: Send
     ) -> None:
         exchange = exchange_of(scope)
-        request, _, route = await self._routed(principal, scope, receive)
+        request, route = await self._routed(admission, scope, receive)
         with route.use as deployment:
             exchange.model = deployment.model.name
-            ids = await deployment.planner.message_ids(request)
-        standings = await self._services.quotas.standings(principal)
+            ids = await deployment.planner.message_ids(request, admission)
+        standings = await self._services.quotas.standings(admission.principal)
         exchange.headers.update(rate_limit_headers(standings, exchange.wire))
         await send_json(send, msgspec.json.encode(TokenCount(len(ids))))
 

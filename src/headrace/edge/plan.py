@@ -23,9 +23,10 @@ from headrace.api.openai.chat import ChatRequest
 from headrace.api.openai.chat_answer import ChatAnswer
 from headrace.api.openai.completion_answer import CompletionAnswer
 from headrace.api.openai.completions import DEFAULT_MAX_TOKENS, CompletionRequest, Prompt
-from headrace.api.openai.errors import ContextLengthExceeded, invalid_request
+from headrace.api.openai.errors import ApiError, ContextLengthExceeded, invalid_request
 from headrace.api.openai.parameters import GenerationParameters
 from headrace.api.openai.response_format import Form
+from headrace.edge.admission import Admission
 from headrace.edge.answer_grammar import answer_grammar
 from headrace.edge.aside import Aside
 from headrace.edge.grammars import GrammarDesk
@@ -43,10 +44,13 @@ from headrace.engine.request import (
 )
 from headrace.grammar import Grammar
 from headrace.models.sampling import SamplingDefaults
+from headrace.text.cuts import Unbroken
 from headrace.text.infill import NoInfill
 from headrace.text.reasoning import Thinking
 from headrace.text.template import TemplateError
+from headrace.text.tokenizer import TextTooLong
 from headrace.text.tools.parser import CallParser
+from headrace.turns.threads import Steps, in_one
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,23 +119,28 @@ class Planner:
     def open(self) -> None:
         """Have ready, beside everything else, what requests will need."""
         self._desk.open()
+        self._aside.threads.submit(None, in_one(self._prompts.prepare))
 
     def close(self) -> None:
         self._desk.close()
 
-    async def chat(self, request: ChatRequest, id: UUID, principal: Principal) -> Plan:
+    async def chat(self, request: ChatRequest, id: UUID, admission: Admission) -> Plan:
+        principal = admission.principal
         service_class = served_class(request.service_tier, principal.tenant.service_class)
-        form, calls, limit = request.form, request.calls, request.token_limit
-        messages = request.conversation()
-        variables = template_variables(request, self._prompts, reasons=self._model.reasoning)
-        ids = await self._conversation(
-            messages, calls, variables, opens=request.opens, continues=request.continues
+        form, limit = request.form, request.token_limit
+        calls, variables, ids = await admission.prepare(
+            self._conversation(
+                request,
+                limit or 1,
+                lambda: template_variables(request, self._prompts, reasons=self._model.reasoning),
+                opens=request.opens,
+            )
         )
         prompt = self._sized(
             ids, limit, request.token_limit_param, principal, begun=request.continues
         )
         prompt.thinking = _unless_off(prompt.thinking, variables)
-        grammar = await self._free_or_formed(prompt, form, calls)
+        grammar = await self._free_or_formed(admission, prompt, form, calls)
         return Plan(
             generations=self._generations(
                 request,
@@ -156,15 +165,16 @@ class Planner:
             spoken=lambda: self._spoken(calls, _call_id),
         )
 
-    async def messages(self, request: MessagesRequest, id: UUID, principal: Principal) -> Plan:
+    async def messages(self, request: MessagesRequest, id: UUID, admission: Admission) -> Plan:
+        principal = admission.principal
         service_class = served_class(request.service_tier, principal.tenant.service_class)
-        calls, drawing = request.calls, request.parameters
-        ids = await self.message_ids(request)
+        drawing = request.parameters
+        calls, variables, ids = await self._message(request, admission, request.max_tokens)
         prompt = self._sized(
             ids, request.max_tokens, "max_tokens", principal, begun=request.continues
         )
-        prompt.thinking = _unless_off(prompt.thinking, self._message_variables(request))
-        grammar = await self._free_or_formed(prompt, request.form, calls, request.budget)
+        prompt.thinking = _unless_off(prompt.thinking, variables)
+        grammar = await self._free_or_formed(admission, prompt, request.form, calls, request.budget)
         return Plan(
             generations=self._generations(
                 drawing,
@@ -184,47 +194,69 @@ class Planner:
             spoken=lambda: self._spoken(calls, _tool_use_id),
         )
 
-    async def message_ids(self, request: CountRequest) -> list[int]:
+    async def message_ids(self, request: CountRequest, admission: Admission) -> array[int]:
         """The prompt that a request's messages make."""
-        calls, messages = request.calls, request.conversation()
-        variables = self._message_variables(request)
-        return await self._conversation(messages, calls, variables, continues=request.continues)
+        return (await self._message(request, admission, 1))[2]
 
-    def _message_variables(self, request: CountRequest) -> dict[str, object]:
-        return message_variables(request, self._prompts, reasons=self._model.reasoning)
+    async def _message(
+        self, request: CountRequest, admission: Admission, limit: int
+    ) -> tuple[Calls | None, Mapping[str, object], array[int]]:
+        return await admission.prepare(
+            self._conversation(
+                request,
+                limit,
+                lambda: message_variables(request, self._prompts, reasons=self._model.reasoning),
+            )
+        )
 
-    async def _conversation(
+    def _conversation(
         self,
-        messages: list[dict[str, Any]],
-        calls: Calls | None,
-        variables: Mapping[str, object],
+        request: ChatRequest | CountRequest,
+        limit: int,
+        variables_of: Callable[[], Mapping[str, object]],
         *,
         opens: bool = True,
-        continues: bool = False,
-    ) -> list[int]:
-        """The prompt of messages as a template reads them. opens: it ends with the beginning of
-        the answer's message. continues: it ends with the last message, which the answer
-        continues."""
+    ) -> Steps[tuple[Calls | None, Mapping[str, object], array[int]]]:
+        """The calls that a request allows, the variables that it gives the template, and the
+        prompt of its messages as the template reads them. limit: tokens wanted behind them. opens:
+        the prompt ends with the beginning of the answer's message."""
+        room = self._model.context_length
+        if len(request.messages) > room:  # each of them has a token at least
+            raise self._too_long(len(request.messages), limit, "messages")
+        calls, messages, variables = request.calls, request.conversation(), variables_of()
         tools = None if calls is None else [_declared(known) for known in calls.functions]
-        size = len(msgspec.json.encode((messages, tools)))
+        yield
+        steps = self._prompts.conversation(
+            messages,
+            tools=tools,
+            variables=variables,
+            add_generation_prompt=opens,
+            continue_final=request.continues,
+            most=room,
+        )
+        ids = yield from self._bounded(steps, limit, "messages")
+        return calls, variables, ids
+
+    def _bounded(self, steps: Steps[array[int]], limit: int, param: str) -> Steps[array[int]]:
+        """A prompt that fits the context. limit: tokens wanted behind it. param: where it is from.
+        Raises ApiError."""
         try:
-            return await self._aside.run(
-                size,
-                lambda: self._prompts.chat(
-                    messages,
-                    tools=tools,
-                    variables=variables,
-                    add_generation_prompt=opens,
-                    continue_final=continues,
-                ),
-            )
+            return (yield from steps)
         except TemplateError as error:
             raise invalid_request(
-                f"The model's chat template refuses these messages: {error}", "messages"
+                f"The model's chat template refuses these messages: {error}", param
             ) from None
+        except TextTooLong as error:
+            raise self._too_long(error.at_least, limit, param, exact=error.exact) from None
+        except Unbroken as error:
+            raise invalid_request(f"Invalid '{param}': {error}.", param) from None
+
+    def _too_long(self, tokens: int, limit: int, param: str, *, exact: bool = False) -> ApiError:
+        """exact: there are no more tokens than these; else there are at least so many."""
+        return ContextLengthExceeded(self._model.context_length, tokens, limit, param, exact=exact)
 
     def _sized(
-        self, ids: list[int], limit: int | None, param: str, principal: Principal, *, begun: bool
+        self, ids: array[int], limit: int | None, param: str, principal: Principal, *, begun: bool
     ) -> Sized:
         """A conversation's prompt with as many tokens behind it as `param` says. begun: the answer
         has begun in the prompt, so no thoughts come before it."""
@@ -236,7 +268,12 @@ class Planner:
         return prompt
 
     async def _free_or_formed(
-        self, prompt: Sized, form: Form | None, calls: Calls | None, budget: int | None = None
+        self,
+        admission: Admission,
+        prompt: Sized,
+        form: Form | None,
+        calls: Calls | None,
+        budget: int | None = None,
     ) -> Grammar | None:
         """What the answer to a conversation must follow, if it must follow anything. budget:
         tokens that its thoughts may take."""
@@ -247,6 +284,7 @@ class Planner:
         return await self._desk.check(
             lambda: answer_grammar(form, calls, prompt.thinking, self._prompts, budget),
             "tools" if form is None else form.param,
+            admission,
         )
 
     def _markers(self) -> dict[int, str]:
@@ -261,22 +299,15 @@ class Planner:
         parser = CallParser(self._prompts.tool_format, names, new_id)
         return Spoken(parser, must=calls.must, named=calls.named)
 
-    async def completion(self, request: CompletionRequest, id: UUID, principal: Principal) -> Plan:
+    async def completion(self, request: CompletionRequest, id: UUID, admission: Admission) -> Plan:
+        principal = admission.principal
         service_class = served_class(request.service_tier, principal.tenant.service_class)
         form = request.form
-        room = self._model.context_length
-        sized: list[Sized] = []
-        for param, prompt in request.prompts():
-            ids = await self._completion_ids(request, prompt, param)
-            params = (param, "max_tokens")
-            fitted = _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
-            if request.suffix:
-                fitted.ends = self._prompts.infill_ends
-            sized.append(fitted)
+        sized, echoes = await admission.prepare(self._texts(request))
         grammar = None
         if form is not None:
             grammar = await self._desk.check(
-                lambda: answer_grammar(form, None, None, self._prompts), form.param
+                lambda: answer_grammar(form, None, None, self._prompts), form.param, admission
             )
         return Plan(
             generations=self._generations(
@@ -295,49 +326,55 @@ class Planner:
                 self._head(f"cmpl-{id.hex}", service_class),
                 include_usage=request.include_usage,
                 names=self._decoder.token,
-                echoes=self._echoes(request),
+                echoes=echoes,
                 alternatives=bool(request.logprobs),
             ),
             stream=request.stream,
             bounded=True,
         )
 
-    async def _completion_ids(
+    def _texts(self, request: CompletionRequest) -> Steps[tuple[list[Sized], list[str]]]:
+        """The prompts, and what is echoed of them before each choice."""
+        room = self._model.context_length
+        sized: list[Sized] = []
+        echoes: list[str] = []
+        for param, prompt in request.prompts():
+            ids = yield from self._completion_ids(request, prompt, param)
+            params = (param, "max_tokens")
+            fitted = _fit(ids, request.max_tokens, room, default=DEFAULT_MAX_TOKENS, params=params)
+            if request.suffix:
+                fitted.ends = self._prompts.infill_ends
+            sized.append(fitted)
+            if request.echo:
+                text = prompt if isinstance(prompt, str) else self._decoder.decode(prompt)
+                echoes += [text] * request.n
+            yield
+        return sized, echoes
+
+    def _completion_ids(
         self, request: CompletionRequest, prompt: Prompt, param: str
-    ) -> list[int]:
+    ) -> Steps[array[int]]:
+        room, limit = self._model.context_length, request.max_tokens or 1
         if not isinstance(prompt, str):
+            if len(prompt) > self._model.context_length:
+                raise self._too_long(len(prompt), limit, param)
             self._check_ids(prompt, param)
-            return prompt
+            return array("i", prompt)
         if request.suffix:
-            return await self._infill_ids(prompt, request.suffix)
-        special = request.parse_special
-        ids = await self._aside.run(
-            len(prompt), lambda: self._prompts.completion(prompt, special=special)
-        )
+            try:
+                steps = self._prompts.gap(prompt, request.suffix, most=room)
+                return (yield from self._bounded(steps, limit, param))
+            except NoInfill as error:
+                raise invalid_request(f"Invalid 'suffix': {error}.", "suffix") from None
+        steps = self._prompts.text(prompt, special=request.parse_special, most=room)
+        ids = yield from self._bounded(steps, limit, param)
         if not ids and self._decoder.bos_id is not None:
-            return [self._decoder.bos_id]
+            return array("i", [self._decoder.bos_id])
         if not ids:
             raise invalid_request(
                 f"Invalid '{param}': it is empty, and this model has no token to begin with.", param
             )
         return ids
-
-    async def _infill_ids(self, prefix: str, suffix: str) -> list[int]:
-        try:
-            return await self._aside.run(
-                len(prefix) + len(suffix), lambda: self._prompts.infill(prefix, suffix)
-            )
-        except NoInfill as error:
-            raise invalid_request(f"Invalid 'suffix': {error}.", "suffix") from None
-
-    def _echoes(self, request: CompletionRequest) -> list[str]:
-        if not request.echo:
-            return []
-        texts = [
-            prompt if isinstance(prompt, str) else self._decoder.decode(prompt)
-            for _, prompt in request.prompts()
-        ]
-        return [text for text in texts for _ in range(request.n)]
 
     def _check_ids(self, ids: Collection[int], param: str) -> None:
         size = self._model.vocab_size
@@ -408,7 +445,7 @@ def _unless_off(thinking: Thinking | None, variables: Mapping[str, object]) -> T
 
 
 def _fit(
-    ids: list[int], asked: int | None, room: int, *, default: int, params: tuple[str, str]
+    ids: array[int], asked: int | None, room: int, *, default: int, params: tuple[str, str]
 ) -> Sized:
     """How many tokens may follow the prompt: what was asked, which must fit, or as much of
     the default as does. At least one must. params: the prompt's field and the limit's."""
@@ -416,7 +453,7 @@ def _fit(
     if rest < (asked or 1):
         param = params[0] if rest < 1 else params[1]
         raise ContextLengthExceeded(room, len(ids), asked or 1, param)
-    return Sized(array("i", ids), min(default, rest) if asked is None else asked)
+    return Sized(ids, min(default, rest) if asked is None else asked)
 
 
 def _declared(known: Declared) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -29,6 +30,7 @@ from headrace.routing.needs import Needs
 from headrace.routing.tier import Tier
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
+from headrace.turns.threads import Steps
 
 if TYPE_CHECKING:
     from headrace.edge.deployment import Deployment
@@ -128,7 +130,18 @@ class Prompts(Protocol):
 
     def control(self, text: str) -> int | None: ...
 
-    def thinking(self, prompt: list[int]) -> Thinking | None: ...
+    def conversation(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = ...,
+        variables: Mapping[str, object] = ...,
+        add_generation_prompt: bool = ...,
+        continue_final: bool = ...,
+        most: int | None = ...,
+    ) -> Steps[array[int]]: ...
+
+    def thinking(self, prompt: Sequence[int]) -> Thinking | None: ...
 
     def completion(self, text: str, *, special: bool = ...) -> list[int]: ...
 
@@ -138,6 +151,16 @@ class Prompts(Protocol):
 
     @property
     def infill_ends(self) -> frozenset[int]: ...
+
+    def text(
+        self, text: str, *, special: bool = ..., most: int | None = ...
+    ) -> Steps[array[int]]: ...
+
+    def gap(self, prefix: str, suffix: str, *, most: int | None = ...) -> Steps[array[int]]:
+        """Raises NoInfill."""
+        ...
+
+    def prepare(self) -> None: ...
 
 
 class Compiler(Protocol):
@@ -154,7 +177,7 @@ class Decoder(Protocol):
     @property
     def bos_id(self) -> int | None: ...
 
-    def decode(self, ids: list[int]) -> str: ...
+    def decode(self, ids: Iterable[int]) -> str: ...
 
     def token(self, token_id: int) -> str: ...
 
@@ -303,14 +326,16 @@ class Reservation(Protocol):
 class Quotas(Protocol):
     """Counts what tenants and keys use (`quotas.quotas.Quotas`)."""
 
-    async def check(self, principal: Principal) -> None:
-        """Raises `quotas.errors.LimitReached` where the next request has no chance, whatever it
-        is."""
+    async def enter(self, principal: Principal, id: UUID) -> Reservation:
+        """What every request draws, before there is any work for it. Raises as `reserve`."""
         ...
 
-    async def reserve(self, principal: Principal, id: UUID, demand: Demand) -> Reservation:
-        """All that the request `id` may need, or nothing. Raises `quotas.errors.LimitReached`,
-        or DatabaseUnavailable where it would have to be asked and cannot."""
+    async def reserve(
+        self, principal: Principal, id: UUID, demand: Demand, *, entered: bool = ...
+    ) -> Reservation:
+        """All that the request `id` may need, or nothing. entered: what `enter` draws was drawn.
+        Raises `quotas.errors.LimitReached`, or DatabaseUnavailable where it would have to be
+        asked and cannot."""
         ...
 
     async def standings(self, principal: Principal) -> Sequence[Standing]:

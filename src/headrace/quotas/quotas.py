@@ -22,6 +22,9 @@ from headrace.store.errors import DatabaseUnavailable
 COUNTED = ("request", "place")
 """Of limits in these units every request draws one."""
 
+ANY = Demand(prompt_tokens=0, output_tokens=0, bounded=True)
+"""Of a request of which nothing is known yet."""
+
 SEEDINGS = 4
 """Attempts to reserve while budgets have to be asked of the books."""
 
@@ -94,22 +97,26 @@ class Quotas:
         self._now = now
         self._expectation = Expectation()
 
-    async def check(self, principal: Principal) -> None:
-        """Raises LimitReached where a limit on requests turns the next one away whatever it is:
-        known before a long one is parsed and tokenised for nothing."""
+    async def enter(self, principal: Principal, id: UUID) -> Nothing | Held:
+        """Draw on the limits that every request draws on, whatever it turns out to need, before
+        there is any work for it. id: nobody else's. Raises LimitReached, and DatabaseUnavailable
+        as `reserve`."""
         limits = limits_in_force(principal, False, self._now())
-        counted = [limit for limit in limits if limit.unit in COUNTED]
-        if not counted:
-            return
-        outcome = await self._store.look(principal.tenant.id.hex, counted)
-        standings = [Standing(looked.limit, 1, looked.level) for looked in outcome.standings]
-        if not all(standing.fits for standing in standings):
-            raise self._refused(standings)
+        return await self._hold(principal, id, ANY, [each for each in limits if _is_counted(each)])
 
-    async def reserve(self, principal: Principal, id: UUID, demand: Demand) -> Nothing | Held:
-        """id: nobody else's. Raises LimitReached, and DatabaseUnavailable where the books must be
-        asked and cannot."""
-        limits = limits_in_force(principal, demand.long, self._now())
+    async def reserve(
+        self, principal: Principal, id: UUID, demand: Demand, *, entered: bool = False
+    ) -> Nothing | Held:
+        """id: nobody else's. entered: what `enter` draws was drawn. Raises LimitReached, and
+        DatabaseUnavailable where the books must be asked and cannot."""
+        limits: Sequence[Limit] = limits_in_force(principal, demand.long, self._now())
+        if entered:
+            limits = [limit for limit in limits if not _is_counted(limit)]
+        return await self._hold(principal, id, demand, limits)
+
+    async def _hold(
+        self, principal: Principal, id: UUID, demand: Demand, limits: Sequence[Limit]
+    ) -> Nothing | Held:
         if not limits:
             return NOTHING
         tenant = principal.tenant.id
@@ -188,3 +195,8 @@ class Quotas:
 
     def _count(self, limit: Limit) -> None:
         self._tally.refused[limit.name, limit.subject] += 1
+
+
+def _is_counted(limit: Limit) -> bool:
+    """Every request draws one of it, a long one or not."""
+    return limit.unit in COUNTED and not limit.name.startswith("long_")

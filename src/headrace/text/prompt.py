@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
@@ -16,6 +17,7 @@ from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, Message, Temp
 from headrace.text.tokenizer import Known, Tokenizer
 from headrace.text.tools.format import FORMATS, ToolFormat, format_of
 from headrace.text.tools.plain import in_words
+from headrace.turns.threads import Steps, at_once
 
 # A noncharacter (Unicode 23.7: for internal use, never in interchanged text). It breaks up the
 # texts of control tokens while a template is rendered and is gone before text is encoded.
@@ -102,8 +104,29 @@ class PromptBuilder:
         A call's arguments may be a text, where they are no JSON. A template that can't write a
         text in their place is given an object that has it as `arguments`.
 
-        Raises TemplateError if the template refuses the messages.
+        Raises TemplateError if the template refuses the messages, and Unbroken.
         """
+        steps = self.conversation(
+            messages,
+            add_generation_prompt=add_generation_prompt,
+            continue_final=continue_final,
+            tools=tools,
+            variables=variables,
+        )
+        return list(at_once(steps))
+
+    def conversation(
+        self,
+        messages: Sequence[Message],
+        *,
+        add_generation_prompt: bool = True,
+        continue_final: bool = False,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        variables: Mapping[str, object] = MappingProxyType({}),
+        most: int | None = None,
+    ) -> Steps[array[int]]:
+        """The prompt of `chat` in steps: to render it, then to tokenise its parts. most: raises
+        TextTooLong for more tokens than that, as soon as it is sure."""
         if any(map(_has_text_arguments, messages)) and not self._takes_text_arguments:
             messages = [_with_object_arguments(message) for message in messages]
         template = self._with_tools if tools else self._template
@@ -122,9 +145,11 @@ class PromptBuilder:
         )
         if continue_final:
             rendered = until_end(rendered, broken[-1]["content"])
-        return self._with_bos(
-            self._tokenizer.encode(rendered, special=True, without=_BREAK, known=self._own)
+        yield
+        ids = yield from self._tokenizer.encoding(
+            rendered, special=True, without=_BREAK, known=self._own, most=most
         )
+        return self._with_bos(ids)
 
     @property
     def variables(self) -> frozenset[str]:
@@ -209,19 +234,32 @@ class PromptBuilder:
     def completion(self, text: str, *, special: bool = False) -> list[int]:
         """Prompt of a bare text, with a BOS where the model wants one. special: texts of control
         tokens become control tokens; else all of it is plain."""
-        return self._with_bos(self._tokenizer.encode(text, special=special))
+        return list(at_once(self.text(text, special=special)))
+
+    def text(
+        self, text: str, *, special: bool = False, most: int | None = None
+    ) -> Steps[array[int]]:
+        """The prompt of `completion` in steps. most: raises TextTooLong for more tokens than that,
+        as soon as it is sure."""
+        encoding = self._tokenizer.encoding(text, special=special, most=most)
+        return self._with_bos((yield from encoding))
 
     def infill(self, prefix: str, suffix: str) -> list[int]:
         """Prompt that asks for what stands between two texts, all of them plain, with a BOS where
         the model wants one. Raises NoInfill for a model that was not trained for it."""
+        return list(at_once(self.gap(prefix, suffix)))
+
+    def gap(self, prefix: str, suffix: str, *, most: int | None = None) -> Steps[array[int]]:
+        """The prompt of `infill` in steps. most: raises TextTooLong for more tokens than that in
+        one of the texts, as soon as it is sure."""
         infill = self._tokenizer.infill
         if infill is None:
             raise NoInfill(
                 "the model has no tokens for fill-in-the-middle, so it takes no 'suffix'"
             )
-        before = self._tokenizer.encode(prefix)
-        after = self._tokenizer.encode_onwards(suffix)
-        return self._with_bos(infill.prompt(before, after))
+        before = yield from self._tokenizer.encoding(prefix, most=most)
+        after = yield from self._tokenizer.encoding_onwards(suffix, most=most)
+        return self._with_bos(array("i", infill.prompt(before, after)))
 
     @property
     def infill_ends(self) -> frozenset[int]:
@@ -229,11 +267,15 @@ class PromptBuilder:
         infill = self._tokenizer.infill
         return frozenset() if infill is None else infill.ends
 
-    def _with_bos(self, ids: list[int]) -> list[int]:
+    def prepare(self) -> None:
+        """Make what long prompts need (`Tokenizer.prepare`)."""
+        self._tokenizer.prepare()
+
+    def _with_bos(self, ids: array[int]) -> array[int]:
         bos = self._tokenizer.bos_id
-        if not self._tokenizer.add_bos or bos is None or ids[:1] == [bos]:
+        if not self._tokenizer.add_bos or bos is None or (len(ids) > 0 and ids[0] == bos):
             return ids
-        return [bos, *ids]
+        return array("i", [bos]) + ids
 
     def _broken(self, value: Any) -> Any:
         """The same JSON value with every text in it broken up."""

@@ -35,11 +35,12 @@ SHORT = 512
 
 
 class TextTooLong(ValueError):
-    """A text has more tokens than it may have. at_least: so many."""
+    """A text has more tokens than it may have. at_least: so many; exact: and no more."""
 
-    def __init__(self, at_least: int) -> None:
-        super().__init__(f"the text has at least {at_least} tokens")
+    def __init__(self, at_least: int, *, exact: bool = False) -> None:
+        super().__init__(f"the text has {'' if exact else 'at least '}{at_least} tokens")
         self.at_least = at_least
+        self.exact = exact
 
 
 class Tokenizer:
@@ -119,23 +120,22 @@ class Tokenizer:
         most: int | None = None,
     ) -> Steps[array[int]]:
         """The same ids, worked out in steps of some PART characters. most: raises TextTooLong for
-        more ids than that, as soon as it is sure."""
+        more ids than that, as soon as it is sure; how many they are is exact if that was known
+        within a step more."""
         segments: list[tuple[str, int | None]] = []  # texts and the control tokens behind them
         end = 0
         for start, stop, control in self.controls.scan(text) if special else ():
             segments.append((text[end:start], control))
             end = stop
         segments.append((text[end:], None))
-        if most is not None and len(text) > most // 4 and self._codec.known_rules:
-            plain = (part.replace(without, "") for part, _ in segments)
-            # A vocabulary that writes spaces so has one byte for it, not three.
-            if (fewest := self._fewest.of(part.replace(SPACE, "") for part in plain)) > most:
-                raise TextTooLong(fewest)
+        if most is not None and len(text) > max(most, PART):
+            self._check_fewest((part.replace(without, "") for part, _ in segments), most)
             yield
         ids: array[int] = array("i")
-        size = 0
+        size, left = 0, len(text)
         for segment, behind in segments:
             first = not ids
+            left -= len(segment)
             if not first and (found := known.get(segment)) is not None:
                 ids.extend(found)
             else:
@@ -144,15 +144,15 @@ class Tokenizer:
                     if size + len(part) > PART:
                         yield
                         size = 0
+                    if most is not None and len(ids) > most and left + len(segment) > PART:
+                        raise TextTooLong(len(ids))
                     size += len(part)
                     ids.extend(self._plain(part, first=first))
                     first = False
-                    if most is not None and len(ids) > most:
-                        raise TextTooLong(len(ids))
             if behind is not None:
                 ids.append(behind)
         if most is not None and len(ids) > most:
-            raise TextTooLong(len(ids))
+            raise TextTooLong(len(ids), exact=True)
         return ids
 
     def prepare(self) -> None:
@@ -164,13 +164,35 @@ class Tokenizer:
         """Token ids of plain text that goes on from other text."""
         return self._plain(text, first=False)
 
-    def encode_onwards(self, text: str) -> list[int]:
-        """The same, where the vocabulary puts a space before every text: without that space."""
+    def encoding_onwards(self, text: str, *, most: int | None = None) -> Steps[array[int]]:
+        """Ids of plain text that goes on from other text, in steps; where the vocabulary puts a
+        space before every text, without that space. Raises as `encoding`."""
+        if most is not None and len(text) > max(most, PART):
+            self._check_fewest([text], most)
+            yield
+        ids: array[int] = array("i")
+        for part in self._cuts.parts(text) if len(text) > PART else (text,):
+            ids.extend(self._plain(part, first=False) if ids else self._onwards(part))
+            if most is not None and len(ids) > most:
+                raise TextTooLong(len(ids))
+            yield
+        return ids
+
+    def _onwards(self, text: str) -> list[int]:
         if not self._codec.leading_space or self._codec.middle is not self._codec.start:
             return self.encode_within(text)
         mark = self._plain(_MARK, first=True)
         ids = self._plain(_MARK + text, first=True)
         return ids[len(mark) :] if ids[: len(mark)] == mark else self.encode_within(text)
+
+    def _check_fewest(self, texts: Iterable[str], most: int) -> None:
+        """Raises TextTooLong where the bytes of the texts tell that they have more tokens."""
+        if not self._codec.known_rules:
+            return
+        # A vocabulary that writes spaces as marks has one byte for a mark, not three.
+        fewest = self._fewest.of(text.replace(SPACE, "") for text in texts)
+        if fewest > most:
+            raise TextTooLong(fewest)
 
     def _plain(self, text: str, *, first: bool) -> list[int]:
         """Ids of text that begins a prompt (first) or follows something else."""

@@ -1,0 +1,141 @@
+"""One request on its way to be dispatched: whose it is, what it holds, and until when."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from headrace.access.principal import Principal
+from headrace.dispatch.errors import Overloaded, Refused, Unavailable, jittered
+from headrace.edge.aside import Aside
+from headrace.edge.body import ClientGone
+from headrace.edge.connection import Connection
+from headrace.edge.intake import SMALL_BODY, Claim
+from headrace.edge.services import Quotas, Reservation
+from headrace.fleet.errors import WorkerUnavailable
+from headrace.quotas.demand import Consumed
+from headrace.quotas.limit import Standing
+from headrace.store.errors import DatabaseUnavailable
+from headrace.store.ids import uuid7
+from headrace.turns.threads import FairThreads, Steps, at_once
+
+T = TypeVar("T")
+
+MOST_WAIT = 30.0
+"""Seconds for which a request without a deadline is prepared at most."""
+
+TURNED_AWAY = (Refused, WorkerUnavailable, DatabaseUnavailable)
+"""Faults that are ours and end a request before its work: it counts towards no limit."""
+
+
+class Admission:
+    """The work for one request before it is dispatched. Used as a context: what it holds of limits
+    and of the intake is given back at its end.
+
+    principal: who asks. deadline: in unix seconds, None if the caller names none. claim: the
+    bytes of its body under way.
+    """
+
+    def __init__(
+        self,
+        principal: Principal,
+        deadline: float | None,
+        connection: Connection,
+        aside: Aside,
+        quotas: Quotas,
+    ) -> None:
+        self.principal = principal
+        self.deadline = deadline
+        self.claim = Claim(aside.intake, principal.tenant.id)
+        self._connection = connection
+        self._threads = aside.threads
+        self._quotas = quotas
+        self._entered: Reservation | None = None
+        self._size = 0
+
+    async def __aenter__(self) -> Admission:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, _: TracebackType | None
+    ) -> None:
+        self.claim.release()
+        if self._entered is not None:
+            await self._entered.settle(Consumed(refused=isinstance(fault, TURNED_AWAY)))
+
+    async def enter(self) -> None:
+        """Draw on the limits of requests, before work that costs something. Whatever becomes of
+        the request, it counts, unless it is turned away because of us.
+
+        Raises LimitReached, and DatabaseUnavailable. Does nothing when called again.
+        """
+        if self._entered is None:
+            self._entered = await self._quotas.enter(self.principal, uuid7())
+
+    @property
+    def entered(self) -> bool:
+        """The request counts towards the limits of requests already."""
+        return self._entered is not None
+
+    @property
+    def standings(self) -> Sequence[Standing]:
+        """Of the limits that were drawn on."""
+        return () if self._entered is None else self._entered.standings
+
+    def received(self, size: int) -> None:
+        """The body is there. size: in bytes; small ones are prepared at once."""
+        self._size = size
+
+    async def prepare(self, steps: Steps[T]) -> T:
+        """Do work of which the body's size decides how long it takes. Raises what the work
+        raises, and what `turn` raises."""
+        if self._size <= SMALL_BODY:
+            return at_once(steps)
+        return await self.turn(self._threads, steps)
+
+    async def turn(self, threads: FairThreads, steps: Steps[T]) -> T:
+        """Do work on other threads, in turn with other tenants.
+
+        Raises Overloaded when the deadline comes first, ClientGone when the client leaves, and
+        Unavailable when the service ends. The work is given up then.
+        """
+        left = MOST_WAIT if self.deadline is None else self.deadline - time.time()
+        future = asyncio.wrap_future(threads.submit(self.principal.tenant.id, steps))
+        waiting = _Waiting(future)
+        self._connection.watch(waiting.cancel, waiting.stop)
+        try:
+            async with asyncio.timeout(left):
+                return await future
+        except TimeoutError:
+            raise Overloaded(
+                "waited_too_long",
+                "the request could not be prepared before its deadline",
+                jittered(1.0),
+            ) from None
+        except asyncio.CancelledError:
+            if waiting.stopped:
+                raise Unavailable("draining", "the service ends", 1.0) from None
+            if waiting.cancelled:
+                raise ClientGone from None
+            raise
+        finally:
+            self._connection.unwatch()
+
+
+class _Waiting:
+    """A future that a connection may give up."""
+
+    def __init__(self, future: asyncio.Future[T]) -> None:
+        self.cancelled = self.stopped = False
+        self._future = future
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._future.cancel()
+
+    def stop(self) -> None:
+        self.stopped = True
+        self._future.cancel()

@@ -1,0 +1,143 @@
+"""Work before dispatch: bounded, in turns, until its deadline, and only while somebody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from array import array
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from headrace.turns.threads import Steps
+from tests.edge.fakes import MODEL, OTHER_KEY, World, error_of, until
+
+OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
+LONG = "x" * 10_000
+PATIENCE = 30.0
+
+
+class Slow:
+    """A tokenizer whose every step ends when it is let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.closed = 0
+        self._go = threading.Semaphore(0)
+
+    def text(
+        self, text: str, *, special: bool = False, most: int | None = None
+    ) -> Steps[array[int]]:
+        try:
+            for step in range(3):
+                self.begun.append(f"{text[0]}{step}")
+                assert self._go.acquire(timeout=PATIENCE)
+                yield
+            return array("i", [65])
+        finally:
+            self.closed += 1
+
+    def let_go(self, steps: int) -> None:
+        self._go.release(steps)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with World() as world:
+        yield world
+
+
+@pytest.fixture
+def slow(world: World) -> Iterator[Slow]:
+    tokenizer = Slow()
+    world.text.text = tokenizer.text  # type: ignore[method-assign]
+    yield tokenizer
+    tokenizer.let_go(1000)
+
+
+async def test_a_deadline_ends_the_wait_and_the_work(world: World, slow: Slow) -> None:
+    headers = {"x-headrace-deadline-ms": "200"}
+    body = {"model": MODEL, "prompt": LONG}
+    answer = await world.http.post("/v1/completions", json=body, headers=headers)
+    assert "(waited_too_long)" in error_of(answer, 529)["message"]
+    assert "retry-after" in answer.headers
+    assert world.aside.intake.held == 0
+    slow.let_go(1)
+    await until(lambda: slow.closed == 1)
+    assert slow.begun == ["x0"]
+
+
+async def test_other_tenants_have_their_turn_between_the_steps_of_a_flood(
+    world: World, slow: Slow
+) -> None:
+    flood = [
+        asyncio.create_task(world.complete(prompt="f" * 10_000, max_tokens=1)) for _ in range(20)
+    ]
+    await until(lambda: len(slow.begun) == 1)
+    body = {"model": MODEL, "prompt": "o" * 10_000, "max_tokens": 1}
+    other = asyncio.create_task(world.http.post("/v1/completions", json=body, headers=OTHER))
+    await until(lambda: len(slow.begun) == 2)
+    assert sorted(slow.begun) == ["f0", "o0"]  # a flood never has all threads
+    while not other.done():
+        slow.let_go(1)
+        await asyncio.sleep(0.01)
+    assert (await other).status_code == 200
+    assert len(slow.begun) < 60  # the flood has 60 steps
+    slow.let_go(1000)
+    assert {answer.status_code for answer in await asyncio.gather(*flood)} == {200}
+
+
+async def test_more_bodies_than_a_tenant_may_have_under_way_are_a_429(
+    world: World, slow: Slow
+) -> None:
+    world.aside.intake.capacity = 60_000
+    held = [asyncio.create_task(world.complete(prompt=LONG, max_tokens=1)) for _ in range(2)]
+    await until(lambda: world.aside.intake.held > 20_000)
+    answer = await world.complete(prompt=LONG)
+    assert "bodies that are being read" in error_of(answer, 429)["message"]
+    assert (await world.chat(max_tokens=1)).status_code == 200  # small ones are not counted
+    slow.let_go(1000)
+    assert {answer.status_code for answer in await asyncio.gather(*held)} == {200}
+    assert world.aside.intake.held == 0
+
+
+async def test_bodies_count_only_until_they_are_planned(world: World) -> None:
+    world.supervisor.paused = True
+    await world.supervisor.reach(0)
+    body = {"metadata": {f"k{n}": "x" * 500 for n in range(10)}, "max_tokens": 1}
+    request = asyncio.create_task(world.chat(**body))
+    await until(lambda: world.supervisor.live == 1)
+    assert world.aside.intake.held == 0
+    world.supervisor.paused = False
+    assert (await request).status_code == 200
+
+
+async def test_a_body_that_no_context_could_take_in_is_refused_before_it_is_read(
+    world: World,
+) -> None:
+    sent = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield b"x" * 100_000
+
+    headers = {"content-length": str(8 << 20), "content-type": "application/json"}
+    answer = await world.http.post("/v1/chat/completions", content=body(), headers=headers)
+    error = error_of(answer, 400)
+    assert error["code"] == "context_length_exceeded"
+    assert sent <= 1
+
+
+async def test_more_messages_than_the_context_has_tokens_are_refused(world: World) -> None:
+    messages = [{"role": "user", "content": ""}] * 513
+    error = error_of(await world.chat(messages=messages), 400)
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "messages")
+
+
+async def test_a_prompt_in_a_list_that_is_too_long_is_named(world: World) -> None:
+    error = error_of(await world.complete(prompt=["a", "b" * 600]), 400)
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt[1]")
+    error = error_of(await world.complete(prompt=[[1], [1] * 600]), 400)
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt[1]")

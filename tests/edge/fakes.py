@@ -103,7 +103,7 @@ class Bytes:
         self.marker = ""
         self.bos_id: int | None = BOS
         self.thoughts: Thinking | None = None
-        self._template = ChatTemplate(TEMPLATE, bos_token="", eos_token="")
+        self.template = ChatTemplate(TEMPLATE, bos_token="", eos_token="")
 
     def piece(self, token_id: int) -> bytes:
         return bytes([token_id]) if token_id < 256 else b""
@@ -151,10 +151,10 @@ class Bytes:
 
     @property
     def variables(self) -> frozenset[str]:
-        return self._template.variables
+        return self.template.variables
 
     def compared(self, variable: str) -> frozenset[str]:
-        return self._template.compared(variable)
+        return self.template.compared(variable)
 
     def chat(
         self,
@@ -166,7 +166,7 @@ class Bytes:
         variables: Mapping[str, object] = NONE,
     ) -> list[int]:
         said = with_end(messages) if continue_final else messages
-        text = self._template.render(said, tools=tools, **variables)
+        text = self.template.render(said, tools=tools, **variables)
         if continue_final:
             return [BOS, *until_end(text, messages[-1]["content"]).encode()]
         return [BOS, *text.encode(), *([TURN] if add_generation_prompt else [])]

@@ -16,6 +16,8 @@ from headrace.api.anthropic.version import VERSIONS
 from headrace.api.openai.errors import ContextLengthExceeded
 from headrace.edge.wire import ANTHROPIC
 from headrace.text.reasoning import Thinking
+from headrace.text.template import ChatTemplate
+from tests import agents
 from tests.api.anthropic.test_answers import parsed, put_together
 from tests.edge.fakes import AUTH, CONTEXT, KEY, MODEL, World, until
 
@@ -493,3 +495,19 @@ async def test_a_billing_line_is_neither_told_nor_counted(world: World) -> None:
         counted = await world.http.post("/v1/messages/count_tokens", json=told)
         assert counted.json() == {"input_tokens": len(prompt) + 2}
     assert usage["cache_read_input_tokens"] == 32
+
+
+@BOTH
+async def test_a_coding_agents_request_is_accepted_unchanged(world: World, stream: bool) -> None:
+    world.also(name="wide", context_length=100_000)
+    source = "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{{ tools | length }}"
+    world.text.template = ChatTemplate(source, bos_token="", eos_token="")
+    response = await world.http.post(
+        "/v1/messages?beta=true",
+        json={**agents.request("wide", number=1), "stream": stream},
+        headers=agents.HEADERS,
+    )
+    assert response.status_code == 200, response.text
+    prompt = bytes(t for t in world.supervisor.model.prompts[-1] if t < 256).decode()
+    assert prompt.startswith("<system>You are a coding agent.\nYou answer briefly.<user>")
+    assert prompt.endswith(f"<system>Agents that can be started: none.{agents.TOOLS}")

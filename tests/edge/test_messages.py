@@ -504,7 +504,7 @@ async def test_a_coding_agents_request_is_accepted_unchanged(world: World, strea
     world.text.template = ChatTemplate(source, bos_token="", eos_token="")
     response = await world.http.post(
         "/v1/messages?beta=true",
-        json={**agents.request("wide", number=1), "stream": stream},
+        json={**agents.request("wide", number=1, max_tokens=100), "stream": stream},
         headers=agents.HEADERS,
     )
     assert response.status_code == 200, response.text

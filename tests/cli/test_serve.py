@@ -133,6 +133,32 @@ def test_a_given_key_is_never_shown(serve: Any, tiny: Path, tmp_path: Path) -> N
     assert "my-secret" not in said + (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.parametrize(
+    ("flags", "status"),
+    [
+        ((), 200),
+        (("--host", "0.0.0.0"), 401),
+        (("--host", "0.0.0.0", "--metrics", "open"), 200),
+        (("--metrics", "admin"), 401),
+    ],
+)
+def test_metrics_name_tenants_to_strangers_on_loopback_alone(
+    serve: Any, tiny: Path, tmp_path: Path, flags: tuple[str, ...], status: int
+) -> None:
+    key = "hr-me_my-secret"
+    running = serve("--model", str(tiny), *flags, HEADRACE_BOOTSTRAP_KEY=key)
+    url = re.search(r"http://\S+", running.read_until("Ctrl-C stops it."))
+    assert url is not None
+    answer = httpx.get(f"{url[0]}/metrics", timeout=30)
+    assert answer.status_code == status
+    with_key = httpx.get(
+        f"{url[0]}/metrics", headers={"authorization": f"Bearer {key}"}, timeout=30
+    )
+    assert with_key.status_code == 200
+    access = "open" if status == 200 else "admin"
+    assert f'"access": "{access}"' in (tmp_path / "stderr").read_text()
+
+
 def test_a_second_service_on_a_data_directory_is_one_line_and_commands_go_on(
     serve: Any, headrace: Headrace, tiny: Path
 ) -> None:

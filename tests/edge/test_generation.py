@@ -312,6 +312,55 @@ async def test_the_log_tells_of_requests_but_not_their_secrets(world: World) -> 
     assert KEY not in str(logs)
 
 
+async def refusal_line(world: World, **fields: Any) -> dict[str, Any]:
+    """The log line of a chat that is refused, or fails."""
+    with capture_logs() as logs:
+        await world.chat(**fields)
+    (line,) = [entry for entry in logs if entry["event"] == "request"]
+    return dict(line)
+
+
+async def test_the_log_tells_why_a_request_was_refused(world: World) -> None:
+    line = await refusal_line(world, temperature=9)
+    assert (line["status"], line["error"], line["param"]) == (
+        400,
+        "invalid_request_error",
+        "temperature",
+    )
+    line = await refusal_line(world, model="nothing")
+    assert (line["error"], line["requested_model"]) == ("model_not_found", "nothing")
+    line = await refusal_line(world, max_tokens=100_000)
+    assert (line["error"], line["model"]) == ("context_length_exceeded", MODEL)
+    world.keys.limit(requests_per_minute=1)
+    await world.chat(max_tokens=1)
+    line = await refusal_line(world, max_tokens=1)
+    assert (line["status"], line["error"], line["model"]) == (429, "rate_limit_exceeded", MODEL)
+    assert (line["limit"], line["limit_of"]) == ("requests_per_minute", "tenant")
+    world.services.gate.closed = True
+    line = await refusal_line(world)
+    assert (line["status"], line["reason"]) == (503, "draining")
+
+
+async def test_the_log_tells_of_an_error_in_the_middle_of_a_stream(world: World) -> None:
+    world.supervisor.pace = 0.002
+    with capture_logs() as logs:
+        running = asyncio.create_task(world.chat(stream=True, max_tokens=200))
+        await world.supervisor.reach(3)
+        world.supervisor.die()
+        await running
+    (line,) = [entry for entry in logs if entry["event"] == "request"]
+    assert (line["status"], line["error"]) == (200, "engine_error")
+
+
+async def test_the_log_tells_of_a_refused_key(world: World) -> None:
+    with capture_logs() as logs:
+        await world.http.get("/v1/models", headers={"authorization": "Bearer hr-no_no"})
+        await world.http.get("/v1/nothing")
+    first, second = (entry for entry in logs if entry["event"] == "request")
+    assert (first["status"], first["error"]) == (401, "invalid_api_key")
+    assert (second["status"], second["error"]) == (404, "unknown_url")
+
+
 async def test_request_ids_go_in_and_out(world: World) -> None:
     response = await world.http.get("/healthz", headers={"x-request-id": "mine-1"})
     assert response.headers["x-request-id"] == "mine-1"

@@ -70,7 +70,6 @@ class Front:
 
         try:
             if refusal is not None:
-                exchange.note(refusal)
                 await error_response(refusal, exchange)(scope, receive, send_with_id)
             else:
                 await (direct or self.app)(scope, receive, send_with_id)

@@ -56,6 +56,7 @@ async def send_json(send: Send, content: bytes) -> None:
 
 
 def error_response(error: ApiError, exchange: Exchange) -> Response:
+    exchange.note(error)
     body = exchange.wire.error(error, exchange.id)
     return Response(body, error.status, error.headers, media_type="application/json")
 

@@ -384,6 +384,7 @@ class HttpExchange:
                 self._received += len(body)
                 self._read = reader.body_complete
                 if body or self._read:
+                    self._continues = False
                     if self._began:
                         connection.work()
                     return {"type": "http.request", "body": body, "more_body": not self._read}

@@ -26,6 +26,8 @@ BACKLOG = 2048
 LAST_SECONDS = 5.0
 """For the last events of streams and the last answers, once the grace is over."""
 
+POLL_SECONDS = 0.01
+
 OTHER_FILES = 128
 """Open files of the process that are no clients' connections, at most: databases, engines, logs."""
 
@@ -120,12 +122,12 @@ class Server:
         self._grace = grace
         self._always = always
         self._stopping = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._hurried = False
 
     def stop(self) -> None:
         """Stop with grace; called again, without."""
         if self._stopping.is_set():
-            self._hurried.set()
+            self._hurried = True
             return
         self._stopping.set()
         self._on_stop()
@@ -143,23 +145,17 @@ class Server:
                     await self._stopping.wait()
                     service.draining = True
                     await self._drain(service)
-                server.close()
-                await _finish(service)
+                    server.close()
+                    await _finish(service)
         finally:
             server.close()
 
     async def _drain(self, service: HttpService) -> None:
         """Let requests finish, for as long as they may."""
-        tasks = service.tasks
-        log.info("draining", requests=len(tasks), seconds=self._grace)
-        hurried = asyncio.ensure_future(self._hurried.wait())
+        log.info("draining", requests=len(service.tasks), seconds=self._grace)
         end = service.loop.time() + self._grace
-        try:
-            while tasks and not self._hurried.is_set() and (left := end - service.loop.time()) > 0:
-                done = asyncio.wait({*tasks, hurried}, timeout=left, return_when="FIRST_COMPLETED")
-                await done
-        finally:
-            hurried.cancel()
+        while service.tasks and not self._hurried and service.loop.time() < end:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:
@@ -190,7 +186,7 @@ async def _finish(service: HttpService) -> None:
         await asyncio.wait(list(tasks), timeout=LAST_SECONDS / 4)
     connections.close_idle()
     while len(connections) and time() < end:  # noqa: ASYNC110
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(POLL_SECONDS)
     connections.cut_all()
     for task, exchange in list(tasks.items()):
         exchange.cut()

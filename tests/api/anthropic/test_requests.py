@@ -90,7 +90,7 @@ def test_what_is_missing_wrong_or_unknown_is_refused(fields: dict[str, Any], par
     assert refusal(**fields).param == param
 
 
-@pytest.mark.parametrize("field", ["container", "mcp_servers", "thread", "speed"])
+@pytest.mark.parametrize("field", ["container", "mcp_servers", "diagnostics", "speed"])
 def test_what_we_cannot_honour_is_refused_by_name(field: str) -> None:
     error = refusal(**{field: {"a": 1}})
     assert error.param == field

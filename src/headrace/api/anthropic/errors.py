@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from headrace.api.openai.errors import ApiError, ContextLengthExceeded
 
@@ -23,11 +23,16 @@ INVALID, FAULT = "invalid_request_error", "api_error"
 ErrorType = Annotated[str, Meta(extra_json_schema={"enum": [INVALID, *_TYPES.values(), FAULT]})]
 
 
+class ErrorCode(msgspec.Struct, frozen=True):
+    error_code: Literal["thread_not_found"]
+
+
 class MessagesErrorDetail(msgspec.Struct, frozen=True):
-    """message: names the field where one is at fault."""
+    """message: names the field where one is at fault. details: what clients act on."""
 
     type: ErrorType
     message: str
+    details: ErrorCode | UnsetType = UNSET
 
 
 class MessagesError(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +45,9 @@ class MessagesError(msgspec.Struct, frozen=True, kw_only=True):
 
 def error_body(error: ApiError, request_id: str) -> bytes:
     type = _TYPES.get(error.status, INVALID if error.status < 500 else FAULT)
-    detail = MessagesErrorDetail(type, _message(error))
+    lost = error.detail.code == "thread_not_found"
+    details = ErrorCode("thread_not_found") if lost else UNSET
+    detail = MessagesErrorDetail(type, _message(error), details)
     return msgspec.json.encode(MessagesError(error=detail, request_id=request_id))
 
 

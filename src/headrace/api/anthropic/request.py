@@ -15,6 +15,7 @@ from headrace.api.anthropic.tools import Choice, CustomTools, asked_calls
 from headrace.api.body import BodyError
 from headrace.api.cache_control import CacheControl
 from headrace.api.calls import Calls
+from headrace.api.openai.errors import thread_not_found
 from headrace.api.openai.parameters import Count, GenerationParameters, Stop
 from headrace.api.openai.response_format import Form
 from headrace.api.openai.route import RouteLimits
@@ -32,13 +33,11 @@ NEUTRAL: Neutral = {
     "inference_geo": (),
     "mcp_servers": ("[]",),
     "speed": ('"standard"',),
-    "thread": ('{"type":"create"}',),
     "user_profile_id": (),
     "workspace_id": (),
 }
-"""Values by which Anthropic's parameters change nothing. thread: the conversation is sent as a
-whole with every request, so a thread that begins holds nothing. docs/leniency.md has them too; a
-test holds both together."""
+"""Values by which Anthropic's parameters change nothing. docs/leniency.md has them too; a test
+holds both together."""
 
 
 class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,9 +71,23 @@ class ContextManagement(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     edits: list[ClearThinking] | None = None
 
 
+class ContinueThread(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="continue"
+):
+    """Asks for what an earlier request's messages were."""
+
+    previous_message_id: str
+
+
+class CreateThread(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type", tag="create"
+):
+    """Asks that the messages are kept. They are not: each request has its whole conversation."""
+
+
 class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a prompt is made of. cache_control: as on a block. context_management: one that
-    changes nothing. route: beyond Anthropic, what the model must be."""
+    """What a prompt is made of. cache_control: as on a block. context_management, thread: ones
+    that change nothing. route: beyond Anthropic, what the model must be."""
 
     model: str
     messages: Annotated[list[Message], Meta(min_length=1)]
@@ -85,6 +98,7 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     output_config: OutputConfig | None = None
     cache_control: CacheControl | None = None
     context_management: ContextManagement | None = None
+    thread: CreateThread | ContinueThread | None = None
     route: RouteLimits | None = None
 
     @property
@@ -147,6 +161,7 @@ _count = RequestReader(CountRequest, NEUTRAL)
 def parse_messages_request(body: bytes) -> MessagesRequest:
     """Raises BodyError naming the field that is missing, wrong, unknown or unsupported."""
     request = _messages.read(body)
+    _check_thread(request)
     _check_continued(request)
     if (request.budget or 0) >= request.max_tokens:
         raise BodyError(
@@ -159,8 +174,16 @@ def parse_messages_request(body: bytes) -> MessagesRequest:
 def parse_count_request(body: bytes) -> CountRequest:
     """Raises BodyError, as `parse_messages_request`."""
     request = _count.read(body)
+    _check_thread(request)
     _check_continued(request)
     return request
+
+
+def _check_thread(request: CountRequest) -> None:
+    """Raises ApiError for a thread that is to be continued. Anthropic's client then sends the
+    whole conversation."""
+    if isinstance(request.thread, ContinueThread):
+        raise thread_not_found()
 
 
 def _check_continued(request: CountRequest) -> None:

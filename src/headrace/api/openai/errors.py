@@ -68,6 +68,15 @@ def no_such(message: str) -> ApiError:
     return ApiError(404, message, code="not_found")
 
 
+def thread_not_found() -> ApiError:
+    """Of Anthropic's API."""
+    message = (
+        "Invalid 'thread': this server keeps no messages, so there is no thread to continue. Send "
+        "the whole conversation."
+    )
+    return ApiError(404, message, param="thread", code="thread_not_found")
+
+
 def conflict(message: str) -> ApiError:
     return ApiError(409, message, code="conflict")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.dispatch.pace import INFLOW_MEMORY, LEAST, LONGEST_GAP, MEMORY, Inflow, Rate
+from headrace.dispatch.pace import INFLOW_MEMORY, LEAST, LONGEST_GAP, MEMORY, Flow, Rate
 
 
 def test_a_steady_rate_is_found() -> None:
@@ -40,7 +40,7 @@ def test_the_past_is_forgotten() -> None:
 
 
 def test_what_comes_in_is_known_and_fades() -> None:
-    inflow = Inflow()
+    inflow = Flow()
     assert inflow.value(5) == 0
     for tick in range(500):
         inflow.note(2, tick / 5)

@@ -17,7 +17,7 @@ from headrace.dispatch.cost import OUTPUT, prompt_cost
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import VirtualTime
 from headrace.dispatch.outage import Outage
-from headrace.dispatch.pace import LEAST, Pace, Rate
+from headrace.dispatch.pace import LEAST, OUTFLOW_MEMORY, Flow, Pace, Rate
 from headrace.dispatch.policy import Policies
 from headrace.dispatch.prefixes import Prefixes
 from headrace.dispatch.queue import ClassQueue
@@ -27,10 +27,11 @@ from headrace.dispatch.siblings import Siblings
 from headrace.dispatch.status import TenantStatus
 from headrace.dispatch.steps import Steps
 
-RATE_ERROR = 1.1
-"""Waits may take so many times what is estimated, as the rate of service is only known so well."""
+RATE_ERROR, SHARE_ERROR = 1.04, 1.6
+"""Waits may take so many times what is estimated: the rate of service is only known so well, and
+where several classes wait, what part of it each gets."""
 
-LUCK = 1.5
+LUCK = 2.0
 """Standard deviations that a wait may take longer, as the lengths of answers are only known on
 average."""
 
@@ -58,6 +59,9 @@ class Arbiter:
         self._prefixes = Prefixes()
         self._outage = Outage()
         self._served = {False: Pace(), True: Pace()}  # cost a second, of short and of long requests
+        self._output = {
+            name: Flow(OUTFLOW_MEMORY) for name in policies
+        }  # cost that is served, by class
         self._prefilled = Rate(least=LEAST / 8)  # prompt tokens a second while there are any
         self._steps = Steps()
         self._deadlines: list[tuple[float, int, Entry]] = []
@@ -140,6 +144,7 @@ class Arbiter:
         if entry.generated > before:
             queue.charge(entry, OUTPUT * (entry.generated - before))
         queue.serve(served)
+        self._output[entry.service_class].note(served, now)
         self._steps.note(tokens, now)
         self._served[entry.long].note(served, now, waiting=self._waiting_in(entry.long))
 
@@ -310,38 +315,56 @@ class Arbiter:
             return None
         prefill = self._prefill_time(entry)
         one = queue.typical_cost(entry)
-        most = self._most(entry.long, left - prefill, one)
-        wait = outage + self._wait(queue, entry, most, one=math.inf if is_open else one)
+        error = self._error(queue, entry.long)
+        most = self._most(entry.long, left - error * prefill, one, error)
+        wait = outage + self._until_turn(queue, entry, most, math.inf if is_open else one)
         return _late(wait + prefill, left, wait - most) if wait > most else None
 
-    def _most(self, long: bool, left: float, one: float) -> float:
+    def _error(self, queue: ClassQueue, long: bool) -> float:
+        """So many times what is estimated a wait may take."""
+        waiting = sum(other.waiting_in[long] for other in self.queues.values())
+        return RATE_ERROR if queue.waiting_in[long] == waiting else SHARE_ERROR
+
+    def _most(self, long: bool, left: float, one: float, error: float) -> float:
         """How long a wait may be by estimate, so that it is no longer than so many seconds though
         estimates err. one: what a request costs."""
         if left <= 0:
             return 0.0
-        rate = self._served[long].value
+        rate = self._rate(long)
         luck = LUCK * math.sqrt(one / rate) if rate else 0.0
-        # RATE_ERROR * x + luck * sqrt(x) = left
-        return ((math.sqrt(luck**2 + 4 * RATE_ERROR * left) - luck) / (2 * RATE_ERROR)) ** 2
+        # error * x + luck * sqrt(x) = left
+        return ((math.sqrt(luck**2 + 4 * error * left) - luck) / (2 * error)) ** 2
 
-    def _wait(self, queue: ClassQueue, entry: Entry, seconds: float, one: float) -> float:
+    def _until_turn(self, queue: ClassQueue, entry: Entry, seconds: float, one: float) -> float:
         """Whether a newcomer's turn comes within so many seconds: less than that if it does, else
         more. By what was served a second of late, what waits, and what comes meanwhile; and by
         when places become free. one: what a request costs; infinite where a place is free."""
-        rate, long = self._served[entry.long].value, entry.long
+        rate, long = self._rate(entry.long), entry.long
         if rate is None:
             return 0.0
+        now = entry.arrived
         own = queue.work_before(entry, seconds)
         end = self._time.end(queue.account, own)
-        others = (
-            (other.account, other.backlog[long] + other.inflow[long].value(entry.arrived) * seconds)
-            for other in self.queues.values()
-            if other is not queue
-        )
+        others = []
+        for name, other in self.queues.items():
+            if other is queue:
+                continue
+            if other.waiting and not self.room.is_above_floor(name):
+                # It lives on its places and not on its share: it is served beside the others.
+                rate -= min(self._output[name].value(now), rate / 2)
+            else:
+                coming = other.inflow[long].value(now) * seconds
+                others.append((other.account, other.backlog[long] + coming))
         work = own + self._time.work_before(end, others)
         if math.isinf(one):
             return work / rate
         return max(work / rate, self._steps.until_free(1 + int(work / one)))
+
+    def _rate(self, long: bool) -> float | None:
+        """Cost that is served a second when the worker is full."""
+        places = self.room.long_places if long else self.room.places
+        taken = self.room.long_running if long else self.room.taken
+        return self._served[long].value(taken / places if places else 1.0)
 
     def _prefill_time(self, entry: Entry) -> float:
         """Seconds from its turn to its first token."""
@@ -357,7 +380,7 @@ class Arbiter:
         return any(queue.waiting_in[long] for queue in self.queues.values())
 
     def _full(self, queue: ClassQueue) -> Shed:
-        rate = self._served[False].value
+        rate = self._rate(long=False)
         wait = queue.backlog[False] / rate / 2 if rate else 1.0
         message = f"{queue.waiting} requests of its class are waiting and no more may join them"
         return Shed("queue_full", message, wait)

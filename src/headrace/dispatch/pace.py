@@ -10,6 +10,13 @@ MEMORY = 10.0
 INFLOW_MEMORY = 5.0
 """The same for what comes in: a spike is to be seen soon."""
 
+OUTFLOW_MEMORY = 8.0
+"""The same for what a class is served."""
+
+LEAST_FILLED = 0.7
+"""A worker that has more places free than this leaves is expected to serve no more than that by
+filling them: it may be its prompts that take the time."""
+
 LEAST = 2.0
 """Seconds of measuring before a rate is believed."""
 
@@ -28,6 +35,11 @@ class Rate:
         self._amount = 0.0
         self._seconds = 0.0
         self._since: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        """Of measuring that count."""
+        return self._seconds
 
     @property
     def value(self) -> float | None:
@@ -50,42 +62,47 @@ class Rate:
         self._since = now if busy else None
 
 
-class Inflow:
-    """What comes in a second, lately."""
+class Flow:
+    """What comes or goes a second, lately. memory: seconds after which an amount counts for about
+    a third."""
 
-    def __init__(self) -> None:
+    def __init__(self, memory: float = INFLOW_MEMORY) -> None:
+        self._memory = memory
         self._amount = 0.0
         self._at = 0.0
 
     def note(self, amount: float, now: float) -> None:
-        self._amount = self._amount * math.exp((self._at - now) / INFLOW_MEMORY) + amount
+        self._amount = self._amount * math.exp((self._at - now) / self._memory) + amount
         self._at = now
 
     def take_back(self, amount: float, then: float, now: float) -> None:
         """So much of what was noted `then` was not to be."""
-        self.note(-amount * math.exp((then - now) / INFLOW_MEMORY), now)
+        self.note(-amount * math.exp((then - now) / self._memory), now)
 
     def value(self, now: float) -> float:
-        return max(self._amount, 0.0) * math.exp((self._at - now) / INFLOW_MEMORY) / INFLOW_MEMORY
+        return max(self._amount, 0.0) * math.exp((self._at - now) / self._memory) / self._memory
 
 
 class Pace:
-    """What the worker serves a second at most, as far as that is known: by what it served while
-    somebody waited, and until that was seen for long enough by what it serves while nobody does,
-    which is less."""
+    """What the worker serves a second at most, as far as that is known: what it served while
+    somebody waited. Until that was seen for a while, also what it serves now, by how full it is."""
 
     def __init__(self) -> None:
-        self._full = Rate(least=LEAST / 2)
-        self._any = Rate(LEAST, least=LEAST / 10)
+        self._full = Rate(FULL_MEMORY, least=LEAST / 4)
+        self._now = Rate(NOW_MEMORY, least=LEAST / 8)
 
-    @property
-    def value(self) -> float | None:
-        """None until enough was seen."""
-        full = self._full.value
-        return self._any.value if full is None else full
+    def value(self, filled: float) -> float | None:
+        """filled: part of its places that is taken. None until enough was seen."""
+        full, now = self._full.value, self._now.value
+        if now is None or self._full.seconds >= LEAST:
+            return full
+        guess = now / max(filled, LEAST_FILLED)
+        if full is None:
+            return guess
+        known = self._full.seconds / LEAST
+        return known * full + (1 - known) * guess
 
     def note(self, amount: float, now: float, waiting: bool) -> None:
         """So much was served. waiting: whether somebody waits for more."""
         self._full.note(amount, now, busy=waiting)
-        if self._full.value is None:
-            self._any.note(amount, now, busy=True)
+        self._now.note(amount, now, busy=True)

@@ -11,7 +11,7 @@ from uuid import UUID
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import Account, VirtualTime
 from headrace.dispatch.line import Line
-from headrace.dispatch.pace import Inflow
+from headrace.dispatch.pace import Flow
 from headrace.dispatch.policy import ClassPolicy
 from headrace.dispatch.ranking import Ranking
 
@@ -25,6 +25,9 @@ LEVEL = 8
 HEAVY = 8
 """Tenants that estimates look at one by one, those that have most waiting. All others are estimated
 together."""
+
+SPIKE_LASTS = 1.25
+"""More than can be served is expected to come for so many times as long as it has."""
 
 FIRST_GUESS = 256.0
 """Tokens an answer has, before any was seen."""
@@ -44,7 +47,7 @@ class Party:
     outputs: float
     short: Line = field(default_factory=Line)
     long: Line = field(default_factory=Line)
-    inflow: dict[bool, Inflow] = field(default_factory=lambda: {False: Inflow(), True: Inflow()})
+    inflow: dict[bool, Flow] = field(default_factory=lambda: {False: Flow(), True: Flow()})
     running: int = 0
 
     def __len__(self) -> int:
@@ -82,8 +85,9 @@ class ClassQueue:
     def __init__(self, policy: ClassPolicy) -> None:
         self.policy = policy
         self.account = Account(policy.share)
-        self.inflow = {False: Inflow(), True: Inflow()}
+        self.inflow = {False: Flow(), True: Flow()}
         self.served_at = 0.0
+        self.since = 0.0  # when those who wait began to
         self.waiting = 0  # in both lanes: asked for a dozen times a request
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.backlog = {False: 0, True: 0}  # cost of what waits, by lane
@@ -120,6 +124,8 @@ class ClassQueue:
         if not party:
             self._time.enter(party.account)
             self._weight_waiting += party.account.weight
+        if not self.waiting:
+            self.since = entry.arrived
         line = party.line(entry)
         self.backlog[entry.long] += entry.cost
         line.add(entry)
@@ -217,6 +223,7 @@ class ClassQueue:
         would have been in time.
         """
         own, long, now = self.party(entry.tenant, entry.weight), entry.long, entry.arrived
+        seconds = min(seconds, SPIKE_LASTS * (now - self.since))
         ahead = own.line(entry).cost_before(entry.deadline)
         end = self._time.end(own.account, ahead)
         heavy = [party for party in self._greed.smallest(HEAVY) if party is not own]

@@ -60,6 +60,9 @@ class Room:
     def below_floor(self, service_class: ServiceClass) -> bool:
         return self.running[service_class] < self.floor(service_class)
 
+    def is_above_floor(self, service_class: ServiceClass) -> bool:
+        return self.running[service_class] > self.floor(service_class) + 1
+
     def is_open(self, service_class: ServiceClass, now: float) -> bool:
         """Whether there is a place that isn't kept for others. One always may run."""
         if not self.taken:

@@ -10,6 +10,9 @@ MEMORY = 10.0
 INFLOW_MEMORY = 5.0
 """The same for what comes in: a spike is to be seen soon."""
 
+FULL_MEMORY, NOW_MEMORY = 10.0, 2.0
+"""The same for what is served while somebody waits, and at all."""
+
 OUTFLOW_MEMORY = 8.0
 """The same for what a class is served."""
 

@@ -1,12 +1,14 @@
 """Five times what can be served, for two minutes, by tenants of all classes.
 
     python bench/overload.py
+    python bench/overload.py --seconds 10 --only default           a short spike, of one class
+    python bench/overload.py --seconds 30 --only interactive --cold     right after a start
     python bench/overload.py --draw        the figures of the last run again
 
 What the mix of requests comes to at most is measured first, by as many streams as there are
 places. Then they arrive at random, whatever became of those before: at half of that, at `--times`
 of it for `--seconds`, and at half of it again. Figures go to bench/out/overload.json, a picture to
-docs/. Needs the extra `bench`.
+docs/, if it is a run of the usual mix. Needs the extra `bench`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -58,13 +60,13 @@ class Kind:
     output: int
 
 
-KINDS = (
+KINDS = [
     Kind("assistant", "interactive", 0.10, 96, 48),
     Kind("search", "interactive", 0.30, 96, 48),
     Kind("app", "default", 0.04, 160, 64),
     Kind("crawler", "default", 0.40, 160, 64),
     Kind("nightly", "batch", 0.16, 320, 64),
-)
+]
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,9 +162,8 @@ class Load:
             at += self._dice.expovariate(rate)
 
 
-async def measure(
-    servers: dict[str, Server], processes: Processes, times: float, seconds: float
-) -> Figures:
+async def measure_capacity(servers: dict[str, Server]) -> tuple[float, float]:
+    """Requests of the mix, and cost, a second at most."""
     load = Load(servers, random.Random(7))
     await load.closed(STREAMS, 8)
     began = int(load.now) + 1
@@ -170,15 +171,29 @@ async def measure(
     peak = served_in(load.served, began, began + 24) / 24
     capacity = peak / sum(kind.part * (kind.prompt + 2 * kind.output) for kind in KINDS)
     print(f"  capacity {capacity:.1f} requests/s, {peak:.0f} cost/s", flush=True)
+    return capacity, peak
+
+
+async def measure(
+    servers: dict[str, Server],
+    processes: Processes,
+    of_load: tuple[float, float],
+    times: float,
+    seconds: float,
+    calm_before: float,
+) -> Figures:
+    capacity, peak = of_load
     load = Load(servers, random.Random(8))
     samples: list[Sample] = []
     sampling = asyncio.create_task(_sample(load, next(iter(servers.values())), processes, samples))
     sent: set[asyncio.Task[None]] = set()
-    await load.open(CALM * capacity, CALM_SECONDS, sent)
+    await load.open(CALM * capacity, calm_before, sent)
     start = load.now
     await load.open(times * capacity, seconds, sent)
     end = load.now
     await load.open(CALM * capacity, AFTER_SECONDS, sent)
+    if all(kind.service_class != "batch" for kind in KINDS):
+        await asyncio.wait(sent)
     for task in sent:  # batch may wait for an hour
         task.cancel()
     ended = await asyncio.gather(*sent, return_exceptions=True)
@@ -241,7 +256,13 @@ def report(figures: Figures) -> dict[str, float]:
         if each.first is not None and each.service_class == "interactive" and each.start < end
     )
     goodput = served_in(figures.served, int(start), int(end)) / (int(end) - int(start))
-    before = [sample for sample in figures.samples if sample.at < start]
+    before = [sample for sample in figures.samples if sample.at <= start] or figures.samples[:1]
+    let_in = [each for each in spike if each.refused in ("", "waited_too_long")]
+    late = [
+        each
+        for each in let_in
+        if each.refused or (each.first and each.first - each.start > TARGETS[each.service_class])
+    ]
     during = [sample for sample in figures.samples if start <= sample.at]
     memory = [sample.serving + sample.engine for sample in during]
     return {
@@ -249,6 +270,9 @@ def report(figures: Figures) -> dict[str, float]:
         "offered": len(spike) / (end - start),
         "answered": sum(each.first is not None for each in spike),
         "refused": len(refused),
+        "refused_of_100": 100 * len(refused) / len(spike),
+        "late_of_100_let_in": 100 * len(late) / len(let_in),
+        "longest_wait": max((e.first - e.start for e in spike if e.first), default=0.0),
         "refused_ms_p50": 1000 * _quantile(waits, 0.5),
         "refused_ms_p99": 1000 * _quantile(waits, 0.99),
         "interactive_ttft_p50": _quantile(first, 0.5),
@@ -286,23 +310,40 @@ def _quantile(ordered: list[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
+def run(args: argparse.Namespace) -> Figures:
+    if args.only:
+        KINDS[:] = [replace(kind, service_class=args.only) for kind in KINDS]
+    gguf = model_path(args.model)
+    with serving(gguf) as (servers, processes):
+        of_load = asyncio.run(measure_capacity(servers))
+        if not args.cold:
+            work = measure(servers, processes, of_load, args.times, args.seconds, CALM_SECONDS)
+            return asyncio.run(work)
+    with serving(gguf) as (servers, processes):
+        return asyncio.run(measure(servers, processes, of_load, args.times, args.seconds, 0))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
     parser.add_argument("--times", type=float, default=5)
     parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--only", choices=TARGETS, help="all tenants are of this class")
+    parser.add_argument("--cold", action="store_true", help="the spike comes right after a start")
     parser.add_argument("--draw", action="store_true", help="the last run again")
     args = parser.parse_args()
     if not args.draw:
-        with serving(model_path(args.model)) as (servers, processes):
-            figures = asyncio.run(measure(servers, processes, args.times, args.seconds))
+        figures = run(args)
+    if not (args.draw or args.only or args.cold):
         OUT.mkdir(exist_ok=True)
         FILE.write_bytes(msgspec.json.encode(figures))
-    figures = msgspec.json.decode(FILE.read_bytes(), type=Figures)
+    if args.draw:
+        figures = msgspec.json.decode(FILE.read_bytes(), type=Figures)
     for name, value in report(figures).items():
         print(f"  {name:24} {value:,.2f}")
-    plots.draw_overload(figures, TARGETS["interactive"], DOCS / "overload.png")
+    if not (args.only or args.cold):
+        plots.draw_overload(figures, TARGETS["interactive"], DOCS / "overload.png")
 
 
 if __name__ == "__main__":

@@ -103,4 +103,4 @@ class Play:
         assert room.prefilling == room._held == {False: 0, True: 0}
         for queue in arbiter.queues.values():
             assert queue.waiting == queue.backlog[False] == queue.backlog[True] == 0
-            assert not any(party or party.running for party in queue.parties.values())
+            assert all(party.idle for party in queue.parties.values())

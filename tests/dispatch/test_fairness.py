@@ -28,7 +28,7 @@ class Flood:
 
     def fill(self) -> None:
         parties = self.play.arbiter.queues["default"].parties
-        while self.tenant not in parties or len(parties[self.tenant]) < self.depth:
+        while self.tenant not in parties or parties[self.tenant].waiting < self.depth:
             self.play.add(
                 entry(
                     self.tenant,
@@ -145,7 +145,10 @@ def test_work_before_is_what_turns_come_to(parties: list[tuple[int, int, int]]) 
     backlogs = [backlog for _, _, backlog in parties]
     own, *others = accounts
     end = time.end(own, backlogs[0])
-    claimed = backlogs[0] + time.work_before(end, zip(others, backlogs[1:], strict=True))
+    claimed = backlogs[0] + sum(
+        time.work_before(end, other, backlog)
+        for other, backlog in zip(others, backlogs[1:], strict=True)
+    )
     served = 0
     left = dict(zip(accounts, backlogs, strict=True))
     while True:

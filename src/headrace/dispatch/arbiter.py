@@ -69,7 +69,7 @@ class Arbiter:
 
     @property
     def waiting(self) -> int:
-        return sum(queue.waiting for queue in self.queues.values())
+        return sum([queue.waiting for queue in self.queues.values()])
 
     @property
     def next_deadline(self) -> float:
@@ -146,7 +146,7 @@ class Arbiter:
         queue.serve(served)
         self._output[entry.service_class].note(served, now)
         self._steps.note(tokens, now)
-        self._served[entry.long].note(served, now, waiting=self._waiting_in(entry.long))
+        self._served[entry.long].note(served, now, waiting=self._waiting_in(entry.long) > 0)
 
     def end(self, entry: Entry, now: float, *, cached: int | None, answered: bool) -> None:
         """One has given its place back. cached: what of its prompt was, if that is known.
@@ -172,17 +172,19 @@ class Arbiter:
             TenantStatus(
                 tenant=party.id,
                 service_class=name,
-                queued=len(party),
+                queued=party.waiting,
                 running=party.running,
-                oldest=now - party.oldest if party else 0.0,
+                oldest=now - party.oldest if party.waiting else 0.0,
             )
             for name, queue in self.queues.items()
             for party in queue.parties.values()
-            if party or party.running
+            if not party.idle
         )
 
     def _turn(self, now: float) -> Entry | None:
         """Who is next; it still waits."""
+        if self.room.taken >= self.room.places:
+            return None
         heads: dict[ServiceClass, Entry] = {}
         others = []
         for name, queue in self.queues.items():
@@ -222,7 +224,6 @@ class Arbiter:
     def _place(self, queue: ClassQueue, entry: Entry, now: float) -> None:
         entry.placed = now
         queue.begin(entry, now)
-        queue.charge(entry, entry.cost)
         if not any(self.room.prefilling.values()):
             self._prefilled.skip(now, busy=True)
         self.room.take(entry)
@@ -322,8 +323,8 @@ class Arbiter:
 
     def _error(self, queue: ClassQueue, long: bool) -> float:
         """So many times what is estimated a wait may take."""
-        waiting = sum(other.waiting_in[long] for other in self.queues.values())
-        return RATE_ERROR if queue.waiting_in[long] == waiting else SHARE_ERROR
+        alone = queue.waiting_in[long] == self._waiting_in(long)
+        return RATE_ERROR if alone else SHARE_ERROR
 
     def _most(self, long: bool, left: float, one: float, error: float) -> float:
         """How long a wait may be by estimate, so that it is no longer than so many seconds though
@@ -343,9 +344,8 @@ class Arbiter:
         if rate is None:
             return 0.0
         now = entry.arrived
-        own = queue.work_before(entry, seconds)
-        end = self._time.end(queue.account, own)
-        others = []
+        work = queue.work_before(entry, seconds)
+        end = self._time.end(queue.account, work)
         for name, other in self.queues.items():
             if other is queue:
                 continue
@@ -353,9 +353,8 @@ class Arbiter:
                 # It lives on its places and not on its share: it is served beside the others.
                 rate -= min(self._output[name].value(now), rate / 2)
             else:
-                coming = other.inflow[long].value(now) * seconds
-                others.append((other.account, other.backlog[long] + coming))
-        work = own + self._time.work_before(end, others)
+                backlog = other.backlog[long] + other.inflow[long].value(now) * seconds
+                work += self._time.work_before(end, other.account, backlog)
         if math.isinf(one):
             return work / rate
         return max(work / rate, self._steps.until_free(1 + int(work / one)))
@@ -376,8 +375,8 @@ class Arbiter:
         """Seconds that its own prompt takes."""
         return entry.uncached / self._prefilled.value if self._prefilled.value else 0.0
 
-    def _waiting_in(self, long: bool) -> bool:
-        return any(queue.waiting_in[long] for queue in self.queues.values())
+    def _waiting_in(self, long: bool) -> int:
+        return sum([queue.waiting_in[long] for queue in self.queues.values()])
 
     def _full(self, queue: ClassQueue) -> Shed:
         rate = self._rate(long=False)

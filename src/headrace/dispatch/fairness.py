@@ -85,11 +85,7 @@ class VirtualTime:
         """Where `own` is when it is through with `ahead` of its own."""
         return self.would_be(own) + ahead / own.weight
 
-    def work_before(self, end: float, others: Iterable[tuple[Account, float]]) -> float:
-        """Cost of all that is served, in turn, to these parties before the group is at `end`.
-        others: parties with what each has waiting."""
-        work = 0.0
-        for account, backlog in others:
-            behind = (end - self.would_be(account)) * account.weight
-            work += min(max(behind, 0.0), backlog)
-        return work
+    def work_before(self, end: float, account: Account, backlog: float) -> float:
+        """Cost of what is served to a party that has so much waiting before it is at `end`."""
+        behind = (end - self.would_be(account)) * account.weight
+        return min(max(behind, 0.0), backlog)

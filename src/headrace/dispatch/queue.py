@@ -22,7 +22,7 @@ thousand prompt tokens of a tenant of weight 1."""
 LEVEL = 8
 """Tenants that are looked at for that, those that were served least."""
 
-HEAVY = 8
+HEAVY = 4
 """Tenants that estimates look at one by one, those that have most waiting. All others are estimated
 together."""
 
@@ -40,7 +40,7 @@ LEARNING = 0.1
 class Party:
     """A tenant in a class. The lane of long requests has a line of its own. outputs: tokens
     its answers have on average. inflow: cost of what it brings,
-    by lane. running: requests with a place."""
+    by lane. waiting, running: requests without and with a place."""
 
     id: UUID
     account: Account
@@ -48,10 +48,13 @@ class Party:
     short: Line = field(default_factory=Line)
     long: Line = field(default_factory=Line)
     inflow: dict[bool, Flow] = field(default_factory=lambda: {False: Flow(), True: Flow()})
+    waiting: int = 0
     running: int = 0
 
-    def __len__(self) -> int:
-        return len(self.short) + len(self.long)
+    @property
+    def idle(self) -> bool:
+        """Whether it has nothing going on."""
+        return not (self.waiting or self.running)
 
     @property
     def lines(self) -> list[Line]:
@@ -101,6 +104,7 @@ class ClassQueue:
         self._weight_waiting = 0.0
         self._weight_running = 0.0
         self._barred_until = 0.0  # virtual time at which long requests were last kept back
+        self._with_prefixes = 0  # of those who wait
         self._outputs = FIRST_GUESS
 
     def __contains__(self, entry: Entry) -> bool:
@@ -121,7 +125,7 @@ class ClassQueue:
     def add(self, entry: Entry) -> None:
         party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
         self._reweigh(party, entry.weight)
-        if not party:
+        if not party.waiting:
             self._time.enter(party.account)
             self._weight_waiting += party.account.weight
         if not self.waiting:
@@ -158,23 +162,34 @@ class ClassQueue:
         parties = self._turns[False].smallest(LEVEL)
         if self.waiting_in[True]:
             parties += [p for p in self._turns[True].smallest(LEVEL) if p not in parties]
-        heads = []
-        for party in parties:
-            if head := self._head(party, now, lane):
-                if not party.short:
-                    party.account.lift(self._barred_until)
-                    self._rank(party)
-                heads.append((party.account.time, head))
-            else:
-                self._barred_until = self._time.now
-        if not heads:
+            parties = [party for party in parties if self._may_be_next(party, now, lane)]
+            parties.sort(key=lambda party: party.account.time)
+        if not parties:
             return None
-        least = min(time for time, _ in heads)
+        least = parties[0].account.time
         self._time.reach(least)
-        near = [(time, head) for time, head in heads if time <= least + SLACK]
-        if len(near) == 1:
-            return near[0][1]
-        return max(near, key=lambda each: (known(each[1]), -each[0]))[1]
+        if not self._with_prefixes:
+            return self._head(parties[0], now, lane)
+        near = [party for party in parties if party.account.time <= least + SLACK]
+        best, most = self._head(near[0], now, lane), -1
+        if len(near) > 1:
+            for party in near:
+                head = self._head(party, now, lane)
+                cached = known(head) if head is not None and head.prefixes else 0
+                if cached > most:
+                    best, most = head, cached
+        return best
+
+    def _may_be_next(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> bool:
+        """Whether one of its requests can be placed. Those that could not for a while, as they are
+        long, come back to where virtual time was then."""
+        if self._head(party, now, lane) is None:
+            self._barred_until = self._time.now
+            return False
+        if not party.short:
+            party.account.lift(self._barred_until)
+            self._rank(party)
+        return True
 
     def _head(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
         age = self.policy.age
@@ -205,7 +220,7 @@ class ClassQueue:
     def is_greediest(self, entry: Entry) -> bool:
         """Whether nobody would have more waiting for its weight than a newcomer's tenant."""
         own = self.party(entry.tenant, entry.weight)
-        greed = (len(own) + 1) / entry.weight
+        greed = (own.waiting + 1) / entry.weight
         return all(_greed(p) <= greed for p in self._greed.smallest(2) if p is not own)
 
     def typical_cost(self, entry: Entry) -> float:
@@ -226,16 +241,18 @@ class ClassQueue:
         seconds = min(seconds, SPIKE_LASTS * (now - self.since))
         ahead = own.line(entry).cost_before(entry.deadline)
         end = self._time.end(own.account, ahead)
-        heavy = [party for party in self._greed.smallest(HEAVY) if party is not own]
-        theirs = [(p.account, p.backlog(long) + p.inflow[long].value(now) * seconds) for p in heavy]
-        work = ahead + self._time.work_before(end, theirs)
+        work = float(ahead)
         waiting = self.backlog[long] - own.backlog(long)
         coming = self.inflow[long].value(now) - own.inflow[long].value(now)
-        weight = self._weight_waiting - (own.account.weight if own else 0.0)
-        for party in heavy:
-            waiting -= party.backlog(long)
-            coming -= party.inflow[long].value(now)
+        weight = self._weight_waiting - (own.account.weight if own.waiting else 0.0)
+        for party in self._greed.smallest(HEAVY):
+            if party is own:
+                continue
+            backlog, inflow = party.backlog(long), party.inflow[long].value(now)
+            waiting -= backlog
+            coming -= inflow
             weight -= party.account.weight
+            work += self._time.work_before(end, party.account, backlog + inflow * seconds)
         until_then = weight * max(end - self._time.now, 0.0)
         return work + min(waiting, until_then) + max(coming, 0.0) * seconds
 
@@ -244,7 +261,7 @@ class ClassQueue:
         self.account.charge(cost)
         party = self.parties[entry.tenant]
         party.account.charge(cost)
-        if party:
+        if party.waiting:
             self._rank(party)
 
     def serve(self, cost: int) -> None:
@@ -254,8 +271,11 @@ class ClassQueue:
             self._sweep()
 
     def begin(self, entry: Entry, now: float) -> None:
-        """It has its place."""
+        """It has its place, and is charged what it is expected to cost."""
         party = self.parties[entry.tenant]
+        entry.charged = entry.cost
+        self.account.charge(entry.charged)
+        party.account.charge(entry.charged)
         self._remove(party, entry)
         if not party.running:
             self._weight_running += party.account.weight
@@ -282,7 +302,7 @@ class ClassQueue:
         self.backlog[entry.long] -= cost
         del self._arrivals[entry]
         self._count(party, entry, -1)
-        if not party:
+        if not party.waiting:
             self._time.leave(party.account)
             self._weight_waiting -= party.account.weight
         return cost
@@ -290,7 +310,10 @@ class ClassQueue:
     def _count(self, party: Party, entry: Entry, change: int) -> None:
         self.waiting += change
         self.waiting_in[entry.long] += change
-        if party:
+        if entry.prefixes:
+            self._with_prefixes += change
+        party.waiting += change
+        if party.waiting:
             self._greed.put(party, -_greed(party))
         else:
             self._greed.discard(party)
@@ -298,25 +321,29 @@ class ClassQueue:
 
     def _rank(self, party: Party) -> None:
         """Put it in its place among those who wait for their turn."""
-        for long, line in ((False, party.short), (True, party.long)):
-            if line:
-                self._turns[long].put(party, party.account.time)
-            else:
-                self._turns[long].discard(party)
+        short, long = self._turns[False], self._turns[True]
+        if party.short:
+            short.put(party, party.account.time)
+        else:
+            short.discard(party)
+        if party.long:
+            long.put(party, party.account.time)
+        elif len(long):
+            long.discard(party)
 
     def _reweigh(self, party: Party, weight: float) -> None:
         change = weight - party.account.weight
         if not change:
             return
         party.account.reweigh(weight)
-        if party:
+        if party.waiting:
             self._weight_waiting += change
         if party.running:
             self._weight_running += change
 
     def _forget(self, party: Party) -> None:
         """Drop it if it has nothing going on: now, or when the others have been served as much."""
-        if not (party or party.running):
+        if party.idle:
             heapq.heappush(self._idle, (party.account.time, next(self._serial), party))
         self._sweep()
 
@@ -327,8 +354,8 @@ class ClassQueue:
                 del self.parties[party.id]
 
     def _is_over(self, party: Party) -> bool:
-        return not (party or party.running) and party.account.time <= self._time.now
+        return party.idle and party.account.time <= self._time.now
 
 
 def _greed(party: Party) -> float:
-    return len(party) / party.account.weight
+    return party.waiting / party.account.weight

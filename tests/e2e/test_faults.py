@@ -77,24 +77,88 @@ def test_streams_of_a_dead_engine_go_on_as_if_nothing_had_been(own_service: Serv
     assert row["completion_tokens"] == 2 * sum(tokens for _, _, tokens in undisturbed)
 
 
-def test_a_stream_that_lost_two_engines_ends_with_an_error(own_service: Service) -> None:
-    client = own_service.client(max_retries=0)
-    stream = client.completions.create(
-        model=own_service.model,
-        prompt="Count:",
-        max_tokens=4000,
+@pytest.mark.heavy
+@pytest.mark.timeout(1200)
+def test_a_large_model_that_loads_for_long_is_a_pause_for_those_who_wait_too(
+    tmp_path: Path,
+) -> None:
+    """Two places: of one request with four choices two run, two wait, and so do three others."""
+    flags = ("--model", "qwen2.5-coder-1.5b", "--max-sequences", "2", "--context-length", "1024")
+    service = start(None, tmp_path, *flags)
+    try:
+        asked = [(f"Number {n}:", 4 if n == 0 else 1) for n in range(4)]
+        undisturbed = [_told(_begin(service, prompt, n)) for prompt, n in asked]
+        answers: list[Any] = [None] * len(asked)
+
+        def follow(index: int) -> None:
+            prompt, n = asked[index]
+            answers[index] = _told(_begin(service, prompt, n))
+
+        threads = [threading.Thread(target=follow, args=(index,)) for index in range(len(asked))]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.5)
+        deadline = time.monotonic() + 120
+        while service.engine()["engine"]["running"] < 2:
+            assert time.monotonic() < deadline
+        (worker,) = service.children()
+        os.kill(worker, signal.SIGKILL)
+        for thread in threads:
+            thread.join(600)
+        assert answers == undisturbed
+        assert service.children() != [worker]
+        (row,) = usage_rows(service)
+        assert row["requests"] == 2 * len(asked)
+        assert row["completion_tokens"] == 2 * sum(tokens for _, tokens in undisturbed)
+    finally:
+        stop(service)
+
+
+def _begin(service: Service, prompt: str, n: int) -> Iterable[Any]:
+    return service.client(max_retries=0, timeout=900).completions.create(
+        model=service.model,
+        prompt=prompt,
+        n=n,
+        max_tokens=24,
+        seed=7,
         stream=True,
+        stream_options={"include_usage": True},
         extra_body={"ignore_eos": True},
     )
-    next(iter(stream))
-    for _ in range(2):
-        (worker,) = own_service.children()
-        os.kill(worker, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while own_service.children() in ([], [worker]) or not is_ready(own_service):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+
+
+def _told(chunks: Iterable[Any]) -> tuple[dict[int, str], int]:
+    """The choices' texts, and how many tokens they have in all."""
+    texts: dict[int, str] = {}
+    tokens = 0
+    for chunk in chunks:
+        tokens = chunk.usage.completion_tokens if chunk.usage else tokens
+        for choice in chunk.choices:
+            texts[choice.index] = texts.get(choice.index, "") + choice.text
+    return texts, tokens
+
+
+def test_a_stream_that_lost_four_engines_ends_with_an_error(own_service: Service) -> None:
+    client = own_service.client(max_retries=0)
+    stream = iter(
+        client.completions.create(
+            model=own_service.model,
+            prompt="Count:",
+            max_tokens=4000,
+            stream=True,
+            extra_body={"ignore_eos": True},
+        )
+    )
     with pytest.raises(openai.APIError, match="engine"):
+        for _ in range(4):
+            for _ in range(12):
+                next(stream)
+            (worker,) = own_service.children()
+            os.kill(worker, signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while own_service.children() in ([], [worker]) or not is_ready(own_service):
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
         for _ in stream:
             pass
     again = client.completions.create(model=own_service.model, prompt="Hello", max_tokens=4)

@@ -105,6 +105,8 @@ def open_toy(config: WorkerConfig) -> tuple[ToyEngine, Ready]:
         raise ValueError("broken.gguf: tensor 'output' ends beyond the file")
     if config.path == "silent":
         time.sleep(3600)
+    if config.path.endswith(".slow") and not _first_time(config.path):
+        time.sleep(6)
     if config.path.endswith(".once") and not _first_time(config.path):
         raise ValueError("the model file has vanished")
     ready = Ready(

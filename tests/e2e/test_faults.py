@@ -119,7 +119,7 @@ def _begin(service: Service, prompt: str, n: int) -> Iterable[Any]:
         model=service.model,
         prompt=prompt,
         n=n,
-        max_tokens=24,
+        max_tokens=12,
         seed=7,
         stream=True,
         stream_options={"include_usage": True},

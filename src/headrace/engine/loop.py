@@ -246,7 +246,7 @@ class Engine:
 
     def _fail(self, step: Step, faulty: list[Sequence], fault: str, *, prefilled: int = 0) -> None:
         """Complete a step that is over, but for those of its sequences that end by a fault."""
-        self._scheduler.complete(step.plan, faulty, prefilled=prefilled)
+        self._scheduler.complete(step.plan, faulty, prefilled=prefilled, held=step.held)
         for sequence in faulty:
             if not sequence.ended:
                 error = f"the model could not compute the next token: {fault}"
@@ -262,7 +262,8 @@ class Engine:
 
     def _take_tokens(self, result: StepResult) -> list[Drawn]:
         taken: dict[Sequence, Drawn] = {}
-        unfit = result.broken | result.step.unmasked.keys()
+        unfit = result.broken | result.step.unmasked.keys() | result.step.late
+        held = result.step.held
         for row, wanted in enumerate(result.step.rows):
             sequence = wanted.sequence
             if sequence.ended:
@@ -271,6 +272,8 @@ class Engine:
                 sequence.prompt_logprobs.append(self._logprob(result.sampled, row))
             elif sequence.request.stopping.max_tokens == 0:
                 self._end(sequence, Ending("length"))
+            elif sequence in held:
+                continue
             elif not wanted.after:
                 taken[sequence] = Drawn(sequence, before=sequence.generated)
                 self._take_drawn(taken[sequence], result.sampled, row)

@@ -13,6 +13,7 @@ from headrace.engine.ending import Ending
 from headrace.engine.masks import MaskTable
 from headrace.engine.row import Row
 from headrace.engine.scheduler import Beside, Plan
+from headrace.engine.sequence import Sequence
 from headrace.ops.backend import (
     Adjustments,
     Batch,
@@ -31,13 +32,20 @@ FORCED = 1e38
 @dataclass(frozen=True, slots=True)
 class Step:
     """A launched plan. rows: what each logits row is for. fault: why it did not start.
-    unmasked: rows whose grammar leaves nothing to draw, and how they end."""
+    unmasked: rows whose grammar leaves nothing to draw, and how they end. late: rows whose masks
+    were not made in time; their sequences draw in another step."""
 
     plan: Plan
     rows: list[Row]
     sampling: Sampling
     fault: Exception | None = None
     unmasked: dict[int, Ending] = field(default_factory=dict)
+    late: frozenset[int] = frozenset()
+
+    @property
+    def held(self) -> set[Sequence]:
+        """Sequences that draw nothing in this step."""
+        return {self.rows[index].sequence for index in self.late if not self.rows[index].after}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,9 @@ class ModelRunner:
         except Exception as error:
             fault = error
         rows = rows_of(plan)
-        masks, unmasked = self._masks.fill(rows)
-        return Step(plan, rows, replace(sampling_of(rows), masks=masks), fault, unmasked)
+        filled = self._masks.fill(rows)
+        sampling = replace(sampling_of(rows), masks=filled.masks)
+        return Step(plan, rows, sampling, fault, filled.unmasked, filled.late)
 
     def sample(self, step: Step) -> StepResult:
         """Wait for the step and draw its tokens. Raises what the executable raised."""

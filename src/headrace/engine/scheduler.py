@@ -45,12 +45,13 @@ Bounds, which the tests hold:
 3. A waiting sequence and nothing running imply a non-empty plan: the whole pool can then be
    had, and what could not fit in it was refused at submission.
 4. Every step gives each running decode a token at least and the first running prompt one
-   (a step has room for max_sequences at least, forced tokens and guesses leave prompts half of
-   the rest, rounded up, and nobody is before the first to stand back for; beside the steps a
-   chunk takes no more slices than it has tokens), so
-   all sequences alive at some moment end within the sum of 2 x (prompt + max_tokens) steps of
-   each, if none arrives after: a step computes at least one token, and by (1) no token is
-   computed more than twice.
+   (who waits for a mask has its token computed again, and one a step waits no more; a step has
+   room for max_sequences at least, forced tokens and guesses leave prompts half of the rest,
+   rounded up, and nobody is before the first to stand back for; beside the steps a chunk takes no
+   more slices than it has tokens), so all sequences alive at some moment end within the sum of
+   2 x (prompt + max_tokens) steps of each, if none arrives after: a step computes at least one
+   token, and by (1) no token is computed more than twice. Waiting for masks adds at most a step
+   for each mask of each other sequence.
 """
 
 from __future__ import annotations
@@ -273,13 +274,19 @@ class Scheduler:
                     break
 
     def complete(
-        self, plan: Plan, faulty: Collection[Sequence] = (), *, prefilled: int = 0
+        self,
+        plan: Plan,
+        faulty: Collection[Sequence] = (),
+        *,
+        prefilled: int = 0,
+        held: Collection[Sequence] = (),
     ) -> None:
         """The step is over: its tokens are computed, and who ended meanwhile lets go.
 
         faulty: sequences of the plan whose keys and values are not to be trusted. They stand
         where they stood, and nobody will share any block of theirs; they are to be retired.
-        prefilled: by so many tokens the prompt beside the step has come on.
+        prefilled: by so many tokens the prompt beside the step has come on. held: sequences that
+        could not draw; their last token is computed again, for its logits.
         """
         counts = [share.count for share in plan.shares]
         if plan.beside is not None:
@@ -289,7 +296,7 @@ class Scheduler:
             if sequence in faulty:
                 sequence.table.forget()
             else:
-                self._advance(sequence, count)
+                self._advance(sequence, count - (sequence in held))
             if sequence.ended:
                 sequence.table.release()
         if self._beside is not None and self._beside.sequence.computed == self._beside.last:

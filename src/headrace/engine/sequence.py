@@ -62,6 +62,8 @@ class Sequence:
     arrival: its number in order of arrival. furthest: the most tokens that were computed before it
     was preempted, or before the engine was lost that had it. cached_tokens: tokens of the prompt
     that others had computed when it first came to them. told: what was last reported of its prompt.
+    mask_seconds: that its last mask took, None before the first; masks_waited: for so many steps
+    its next one has been late.
     reserved: it was preempted, and from its return on its table holds all the blocks it can ever
     need. constraint: where it is in the grammar that it follows, if any. forced: so many of its
     last tokens had no alternative and were taken without a step of their own. in_flight: the step
@@ -85,6 +87,8 @@ class Sequence:
         "forced",
         "furthest",
         "in_flight",
+        "mask_seconds",
+        "masks_waited",
         "prompt_length",
         "prompt_logprobs",
         "request",
@@ -127,6 +131,8 @@ class Sequence:
         self.prompt_logprobs: list[TokenLogprob] = []
         self.reserved = False
         self.in_flight = False
+        self.mask_seconds: float | None = None
+        self.masks_waited = 0
         self.ended = False
         self.surplus = 0
 

@@ -144,12 +144,12 @@ class Compiler:
 
 _LIMITS = LLParserLimits(
     verbose_errors=False,
-    max_items_in_row=3_000,
+    max_items_in_row=1_000,
     max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
     # What takes longer than a step of the engine would hold up everyone else's.
     initial_lexer_fuel=400_000,
     step_lexer_fuel=100_000,
-    step_max_items=10_000,
+    step_max_items=2_000,  # 10,000 let an ambiguous grammar take half a second for one token
 )
 _stack_lock = threading.Lock()
 

@@ -335,6 +335,23 @@ async def test_calls_that_look_like_documents_need_a_choice(world: World) -> Non
     assert (await world.chat(tools=TOOLS, **fields)).status_code == 200
 
 
+async def test_a_tool_by_an_older_draft_with_annotations_and_a_huge_bound(world: World) -> None:
+    parameters = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "strict": True,
+        "properties": {
+            "content": {"type": "string", "maxLength": 524_288, "example": "x"},
+            "mode": {"type": "string", "nullable": True, "xml": {"name": "m"}},
+        },
+    }
+    tool = {"type": "function", "function": {"name": "write", "parameters": parameters}}
+    world.say('<tool_call>\n{"name": "write", "arguments": {"content": "a"}}\n</tool_call>')
+    answer = (await world.chat(tools=[tool], tool_choice="required", temperature=0)).json()
+    (call,) = answer["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"content": "a"}
+
+
 FORMS: list[tuple[dict[str, Any], str, str]] = [
     ({"guided_json": INTEGER}, '{"k":1}', "guided_json"),
     ({"guided_json": json.dumps(INTEGER)}, '{"k":1}', "guided_json"),

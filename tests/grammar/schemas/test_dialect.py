@@ -178,6 +178,12 @@ def test_a_definition_without_a_word_for_it_can_be_referred_to() -> None:
     assert takes({"$id": "urn:x:y", "$ref": "#/$defs/a", "$defs": {"a": {"const": 1}}}, 1)
 
 
+def test_an_id_that_is_no_address_names_nothing() -> None:
+    schema = {"$id": "http://x.example/a", "items": {"$id": "http://[bad", "const": 1}}
+    assert takes(schema, [1])
+    assert not takes(schema, [2])
+
+
 def test_an_id_in_a_constant_is_no_id() -> None:
     schema = {"$ref": "http://x.example/a", "enum": [{"$id": "http://x.example/a"}]}
     with pytest.raises(GrammarError):

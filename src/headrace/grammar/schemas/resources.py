@@ -70,7 +70,10 @@ class Resources:
         given = schema.get(self._word)
         if not isinstance(given, str) or given.startswith("#"):
             return around
-        return urldefrag(urljoin(around, given)).url
+        try:
+            return urldefrag(urljoin(around, given)).url
+        except ValueError:  # no address at all: nothing can refer to it
+            return given
 
     def find(self, reference: object, base: str, path: str) -> Target:
         """What a reference in a schema with that base leads to. Raises GrammarError."""

@@ -136,9 +136,28 @@ def test_variables_of_clients_and_tests_are_none_of_its_business(
     Settings()
 
 
-def test_an_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADRACE_PORT", "")
-    assert (Settings().port, Settings().origin("port")) == (8080, "default")
+@pytest.mark.parametrize("name", [name for name in Settings.model_fields if name != "models"])
+@pytest.mark.parametrize("value", ["", " "])
+def test_an_empty_value_is_refused_of_a_variable_a_flag_and_the_file(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    variable = f"HEADRACE_{name.upper()}"
+    with monkeypatch.context() as patched:
+        patched.setenv(variable, value)
+        with pytest.raises(SettingsError, match=f"{variable} is empty"):
+            Settings()
+    with pytest.raises(SettingsError, match=f"--{name.replace('_', '-')} is empty"):
+        Settings(**{name: value})
+    if name != "config":
+        Path("headrace.toml").write_text(f'{name} = "{value}"')
+        with pytest.raises(SettingsError, match=f"headrace.toml: {name} is empty"):
+            Settings()
+
+
+def test_an_empty_value_in_a_table_of_the_file_is_refused() -> None:
+    Path("headrace.toml").write_text('[models.a]\ntool_format = ""')
+    with pytest.raises(SettingsError, match="models is empty"):
+        Settings()
 
 
 def test_an_unknown_flag_is_refused() -> None:

@@ -221,6 +221,9 @@ class Settings(EngineSettings, BaseSettings):
 
     def __init__(self, **flags: Any) -> None:
         _refuse_unknown_variables()
+        for name, flag in flags.items():
+            if _has_empty(flag):
+                raise SettingsError(f"{flag_of(name)} is empty: give it a value, or leave it out")
         file = ConfigFile(type(self), flags.get("config"))
         origins = _origins(flags, file)
         try:
@@ -317,6 +320,8 @@ class ConfigFile(PydanticBaseSettingsSource):
             raise SettingsError(f"{path}: {error}") from None
         known = [name for name in Settings.model_fields if name != "config"]
         for name in values:
+            if _has_empty(values[name]):
+                raise SettingsError(f"{path}: {name} is empty: give it a value, or leave it out")
             if name not in known:
                 raise SettingsError(f"{path}: unknown setting {name!r}{did_you_mean(name, known)}")
         return values
@@ -333,10 +338,21 @@ def did_you_mean(word: str, known: list[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
+def _has_empty(value: object) -> bool:
+    """Whether it is an empty text, or has one in it."""
+    if isinstance(value, dict):
+        return any(map(_has_empty, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_has_empty, value))
+    return isinstance(value, str) and not value.strip()
+
+
 def _refuse_unknown_variables() -> None:
     known = [PREFIX + name.upper() for name in Settings.model_fields if name != "models"]
     for variable in os.environ:
         upper = variable.upper()  # pydantic-settings matches them in any case
+        if upper in known and not os.environ[variable].strip():
+            raise SettingsError(f"{variable} is empty: give it a value, or leave it out")
         if upper.startswith(PREFIX) and not upper.startswith(NOT_SETTINGS) and upper not in known:
             raise SettingsError(
                 f"unknown environment variable {variable}{did_you_mean(upper, known)}"

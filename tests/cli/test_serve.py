@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
+import resource
 import signal
 import socket
+import sqlite3
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,6 +190,76 @@ def test_without_its_pepper_a_service_does_not_start_and_no_key_is_made(
     done = headrace("serve", "--port", "0", "--model", str(tiny))
     assert (done.returncode, "Traceback" in done.stderr) == (1, False)
     assert "pepper is missing" in done.stderr
+
+
+class Outage:
+    """A running service whose database fails, and what it answers."""
+
+    def __init__(self, running: Running, folder: Path) -> None:
+        said = running.read_until("Ctrl-C stops it.")
+        url = re.search(r"http://\S+", said)
+        assert url is not None
+        self.url = url[0]
+        self.pid = running.process.pid
+        self.database = folder / ".local/share/headrace/headrace.db"
+        self.stderr = folder / "stderr"
+
+    def becomes(self, status: int) -> str:
+        """The reason, once /readyz answers so."""
+        deadline = time.monotonic() + 60
+        while True:
+            answer = httpx.get(f"{self.url}/readyz", timeout=30)
+            if answer.status_code == status:
+                return str(answer.json().get("reason"))
+            assert time.monotonic() < deadline, answer.text
+            time.sleep(0.1)
+
+    def asked(self) -> httpx.Response:
+        headers = {"authorization": "Bearer hr-me_secret"}
+        body = {"model": "tiny", "prompt": "ab", "max_tokens": 3}
+        return httpx.post(f"{self.url}/v1/completions", json=body, headers=headers, timeout=60)
+
+    def alarms(self) -> list[str]:
+        lines = map(json.loads, self.stderr.read_text().splitlines())
+        return [line["state"] for line in lines if line["event"] == "database_unavailable"]
+
+
+@pytest.fixture
+def outage(serve: Any, tiny: Path, tmp_path: Path) -> Outage:
+    return Outage(serve("--model", str(tiny), HEADRACE_BOOTSTRAP_KEY="hr-me_secret"), tmp_path)
+
+
+def test_a_damaged_database_is_not_ready_a_503_and_one_alarm(outage: Outage) -> None:
+    assert outage.asked().status_code == 200
+    with sqlite3.connect(outage.database) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = outage.database.read_bytes()
+    with outage.database.open("r+b") as file:
+        file.write(b"\xff" * len(whole))
+    assert outage.becomes(503) == "the database is damaged"
+    answers = [outage.asked() for _ in range(2)]
+    assert {answer.status_code for answer in answers} == {503}
+    assert "database is damaged" in answers[-1].json()["error"]["message"]
+    assert outage.alarms() == ["the database is damaged"]
+    assert "Traceback" not in outage.stderr.read_text()
+    with outage.database.open("r+b") as file:
+        file.write(whole)
+    outage.becomes(200)
+    assert outage.asked().status_code == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's")
+def test_a_database_that_cannot_grow_is_not_ready_and_a_503(outage: Outage) -> None:
+    assert outage.asked().status_code == 200
+    _, most = resource.prlimit(outage.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(outage.pid, resource.RLIMIT_FSIZE, (12_000, most))
+    assert outage.becomes(503) == "the database's disk fails"
+    assert outage.asked().status_code == 503
+    resource.prlimit(outage.pid, resource.RLIMIT_FSIZE, (most, most))
+    outage.becomes(200)
+    assert outage.asked().status_code == 200
+    assert outage.alarms() == ["the database's disk fails"]
+    assert "Traceback" not in outage.stderr.read_text()
 
 
 @pytest.mark.parametrize("seconds", [0.3, 0.8, 1.5])

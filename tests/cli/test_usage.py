@@ -24,7 +24,7 @@ async def served(tmp_path: Path) -> Books:
     await ledger.start()
     for model in ("large", "small"):
         charge = books.charge(model=model)
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         await close(ledger, charge.id)
     await ledger.stop()
     database.close()

@@ -56,6 +56,7 @@ from headrace.quotas.memory import MemoryStore
 from headrace.quotas.quotas import Quotas
 from headrace.quotas.tally import QuotaTally
 from headrace.routing.menu import Menu
+from headrace.store.errors import DatabaseUnavailable
 from headrace.text.continued import until_end, with_end
 from headrace.text.infill import NoInfill
 from headrace.text.pipeline import TextPipeline
@@ -373,9 +374,10 @@ class PriceTag:
 @dataclass
 class Book:
     """`ledger.ledger.Ledger` in memory; closing twice or unopened is a failure. held: openings
-    stay on their way."""
+    stay on their way. broken: why nothing can be written."""
 
     held: bool = False
+    broken: DatabaseUnavailable | None = None
     late: bool = False
     patience: float = 5.0
     opened: dict[UUID, OpenCharge] = field(default_factory=dict)
@@ -385,6 +387,10 @@ class Book:
     @property
     def backlog(self) -> int:
         return 0
+
+    @property
+    def fault(self) -> DatabaseUnavailable | None:
+        return self.broken
 
     def open(self, charge: OpenCharge) -> Opening:
         assert charge.id not in self.opened

@@ -33,7 +33,7 @@ async def serve(ledger: Ledger, tenant_id: UUID, key_id: str, number: int) -> No
             endpoint="/v1/completions",
             stream=False,
         )
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         os.write(1, f"opened {id}\n".encode())
         await ledger.close(
             id,

@@ -74,7 +74,7 @@ async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books)
     charge = books.charge()
     now = 1_700_000_000.5
     async with running(books.database, now=lambda: now) as ledger:
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         (row,) = books.rows()
         assert row["ending"] is row["closed_at"] is None
         assert row["opened_at"] == 1_700_000_000_500
@@ -113,11 +113,11 @@ async def test_a_charge_is_there_when_opened_and_whole_when_closed(books: Books)
 async def test_to_open_or_close_again_changes_nothing(books: Books) -> None:
     charge = books.charge()
     async with running(books.database) as ledger:
-        await asyncio.gather(ledger.open(charge), ledger.open(charge))
+        await asyncio.gather(ledger.open(charge).committed(), ledger.open(charge).committed())
         await close(ledger, charge.id, tokens=7)
         before = books.rows()
         await asyncio.gather(*(close(ledger, charge.id, tokens=n) for n in (8, 9)))
-        await ledger.open(replace(charge, model="another"))
+        await ledger.open(replace(charge, model="another")).committed()
     assert books.rows() == before
     assert before[0]["completion_tokens"] == 7
 
@@ -125,7 +125,7 @@ async def test_to_open_or_close_again_changes_nothing(books: Books) -> None:
 async def test_200_closes_at_once_take_a_few_transactions(books: Books, batches: list[int]) -> None:
     charges = [books.charge() for _ in range(200)]
     async with running(books.database) as ledger:
-        await asyncio.gather(*(ledger.open(charge) for charge in charges))
+        await asyncio.gather(*(ledger.open(charge).committed() for charge in charges))
         openings = len(batches)
         await asyncio.gather(*(close(ledger, c.id, n) for n, c in enumerate(charges)))
     assert [row["completion_tokens"] for row in books.rows()] == list(range(200))
@@ -138,7 +138,7 @@ async def test_200_closes_at_once_take_a_few_transactions(books: Books, batches:
 async def test_a_charge_that_never_was_opened_cannot_be_closed(books: Books) -> None:
     charge, ghost = books.charge(), uuid7()
     async with running(books.database) as ledger:
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         with capture_logs() as logs:
             good, bad = await asyncio.gather(
                 close(ledger, charge.id), close(ledger, ghost), return_exceptions=True
@@ -154,7 +154,9 @@ async def test_an_unacceptable_charge_fails_alone(books: Books) -> None:
     charges[2] = replace(charges[2], key_id="no such key")
     async with running(books.database) as ledger:
         with capture_logs() as logs:
-            results = await asyncio.gather(*map(ledger.open, charges), return_exceptions=True)
+            results = await asyncio.gather(
+                *(ledger.open(charge).committed() for charge in charges), return_exceptions=True
+            )
     assert [type(result) for result in results].count(type(None)) == 4
     assert isinstance(results[2], (sqlite3.IntegrityError, psycopg.IntegrityError))
     assert [(e["event"], e["key_id"]) for e in logs] == [("charge_not_written", "no such key")]
@@ -164,10 +166,10 @@ async def test_an_unacceptable_charge_fails_alone(books: Books) -> None:
 async def test_what_this_edge_left_open_is_interrupted_at_its_next_start(books: Books) -> None:
     mine, done, theirs = books.charge(), books.charge(), books.charge()
     async with running(books.database) as first, running(books.database, OTHER_EDGE) as other:
-        await first.open(mine)
-        await first.open(done)
+        await first.open(mine).committed()
+        await first.open(done).committed()
         await close(first, done.id)
-        await other.open(theirs)
+        await other.open(theirs).committed()
     async with running(books.database, now=lambda: 9.0):
         rows = {row["id"]: row for row in books.rows()}
     assert rows[mine.id]["ending"] == "interrupted"
@@ -180,7 +182,7 @@ async def test_what_this_edge_left_open_is_interrupted_at_its_next_start(books: 
 async def test_a_charge_taken_for_interrupted_gets_its_true_counts(books: Books) -> None:
     charge = books.charge()
     async with running(books.database) as first:
-        await first.open(charge)
+        await first.open(charge).committed()
         async with running(books.database):
             assert books.rows()[0]["ending"] == "interrupted"
         await close(first, charge.id)
@@ -192,7 +194,7 @@ async def test_stop_writes_what_waits(books: Books) -> None:
     charges = [books.charge() for _ in range(20)]
     ledger = Ledger(books.database, EDGE)
     await ledger.start()
-    await asyncio.gather(*map(ledger.open, charges))
+    await asyncio.gather(*(ledger.open(charge).committed() for charge in charges))
     closing = [asyncio.create_task(close(ledger, charge.id)) for charge in charges]
     await asyncio.sleep(0)
     await ledger.stop()
@@ -203,7 +205,7 @@ async def test_stop_writes_what_waits(books: Books) -> None:
 async def test_a_close_whose_caller_is_cancelled_is_written(books: Books) -> None:
     charge = books.charge()
     async with running(books.database) as ledger:
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         closing = asyncio.create_task(close(ledger, charge.id))
         await asyncio.sleep(0)
         closing.cancel()
@@ -212,7 +214,7 @@ async def test_a_close_whose_caller_is_cancelled_is_written(books: Books) -> Non
 
 async def test_an_open_whose_caller_is_cancelled_leaves_nothing_open(books: Books) -> None:
     async with running(books.database) as ledger:
-        opening = asyncio.ensure_future(ledger.open(books.charge()))
+        opening = asyncio.ensure_future(ledger.open(books.charge()).committed())
         await asyncio.sleep(0)
         opening.cancel()
     assert [row["ending"] for row in books.rows()] == ["rejected"]
@@ -222,7 +224,7 @@ async def test_a_lock_delays_charges_and_loses_none(sqlite_url: URL, hasty: Data
     books = Books(hasty, create_holder(hasty))
     charge = books.charge()
     async with running(hasty) as ledger:
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         with locked(sqlite_url) as unlock, capture_logs() as logs:
             closing = asyncio.create_task(close(ledger, charge.id))
             while not logs:  # noqa: ASYNC110, it has tried and failed
@@ -230,7 +232,7 @@ async def test_a_lock_delays_charges_and_loses_none(sqlite_url: URL, hasty: Data
             assert not closing.done()
             unlock()
             await closing
-    assert logs[0]["event"] == "ledger_waits"
+    assert logs[0]["event"] == "database_unavailable"
     assert "locked" in logs[0]["reason"]
     assert books.rows()[0]["ending"] == "stop"
 
@@ -242,11 +244,11 @@ async def test_while_locked_requests_are_refused_and_leave_nothing_open(
     async with running(hasty, capacity=3, patience=0.01) as ledger:
         with locked(sqlite_url) as unlock, capture_logs() as logs:
             with pytest.raises(DatabaseUnavailable, match="could be written"):
-                await ledger.open(books.charge())
+                await ledger.open(books.charge()).committed()
             with pytest.raises(DatabaseUnavailable, match="could be written"):
-                await ledger.open(books.charge())
+                await ledger.open(books.charge()).committed()
             with pytest.raises(DatabaseUnavailable, match="wait for the database"):
-                await ledger.open(books.charge())
+                await ledger.open(books.charge()).committed()
             unlock()
     assert [row["ending"] for row in books.rows()] == ["rejected", "rejected"]
     assert "ledger_backlog" in [entry["event"] for entry in logs]
@@ -259,7 +261,7 @@ async def test_what_cannot_be_written_at_the_end_is_in_the_log(
     charge = books.charge()
     ledger = Ledger(hasty, EDGE)
     await ledger.start()
-    await ledger.open(charge)
+    await ledger.open(charge).committed()
     with locked(sqlite_url), capture_logs() as logs:
         closing = asyncio.create_task(close(ledger, charge.id))
         await asyncio.sleep(0)
@@ -275,10 +277,10 @@ async def test_what_cannot_be_written_at_the_end_is_in_the_log(
 async def test_after_the_end_nothing_waits_for_ever(sqlite_books: Books) -> None:
     charge = sqlite_books.charge()
     async with running(sqlite_books.database) as ledger:
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
     with capture_logs() as logs:
         with pytest.raises(DatabaseUnavailable, match="does not run"):
-            await ledger.open(sqlite_books.charge())
+            await ledger.open(sqlite_books.charge()).committed()
         with pytest.raises(DatabaseUnavailable, match="does not run"):
             await close(ledger, charge.id)
     assert [entry["event"] for entry in logs] == ["charge_not_written"] * 2
@@ -298,7 +300,7 @@ async def test_the_journal_is_tidied_once_when_it_is_quiet(
     async with running(sqlite_books.database) as ledger:
         await asyncio.sleep(0.05)
         assert not times
-        await ledger.open(sqlite_books.charge())
+        await ledger.open(sqlite_books.charge()).committed()
         await quiet.wait()
         await asyncio.sleep(0.05)
     assert len(times) == 1
@@ -317,7 +319,7 @@ async def test_books_are_late_while_something_waits_for_long(
             assert ledger.late
             assert not opening.failed
             unlock()
-            await opening
+            await opening.committed()
         assert not ledger.late
 
 
@@ -326,7 +328,7 @@ async def test_a_charge_may_be_closed_while_it_is_being_opened(books: Books) -> 
     async with running(books.database) as ledger:
         opening = ledger.open(charge)
         await close(ledger, charge.id)
-        await opening
+        await opening.committed()
     assert books.rows()[0]["ending"] == "stop"
 
 
@@ -334,7 +336,7 @@ async def test_two_may_wait_for_an_opening(sqlite_url: URL, hasty: Database) -> 
     books = Books(hasty, create_holder(hasty))
 
     async def wait(opening: Opening) -> None:
-        await opening
+        await opening.committed()
 
     async with running(hasty, patience=0.01) as ledger:
         with locked(sqlite_url):

@@ -17,7 +17,7 @@ async def charge(
     ledger = Ledger(books.database, EDGE, now=lambda: moment / 1000)
     await ledger.start()
     opened = books.charge(**who)
-    await ledger.open(opened)
+    await ledger.open(opened).committed()
     if closed:
         counts = {"prompt_tokens": 1, "completion_tokens": 1, "cached_tokens": 0}
         await ledger.close(opened.id, **counts, reasoning_tokens=0, cost=cost, ending="stop")

@@ -35,9 +35,9 @@ async def three_days(database: Database) -> tuple[Books, Books]:
     for seconds, model in [(0, "a"), (DAY - 0.001, "b"), (2 * DAY, "a")]:
         clock.now = seconds
         charge = acme.charge(model=model)
-        await ledger.open(charge)
+        await ledger.open(charge).committed()
         await close(ledger, charge.id)
-    await ledger.open(globex.charge(model="b"))
+    await ledger.open(globex.charge(model="b")).committed()
     await ledger.stop()
     return acme, globex
 

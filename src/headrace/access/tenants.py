@@ -173,6 +173,8 @@ def _checked(tenant: Tenant) -> Tenant:
         raise AccessError(f"there is no class {tenant.service_class!r}; there are {known}")
     if not 1 <= tenant.weight <= HEAVIEST:
         raise AccessError(f"a weight is a whole number from 1 to {HEAVIEST}")
+    if tenant.models is not None and not tenant.models:
+        raise AccessError("name the models that it may use, or none for all; or disable the tenant")
     for model in tenant.models or ():
         checked_word("model's name", model)
     tenant.limits.checked()

@@ -32,7 +32,7 @@ def list_all(
     """List changes, the newest first. Secrets are never written down."""
     from headrace.access.audit import list_audit
 
-    start = moment_ago(since, "--since") if since else None
+    start = None if since is None else moment_ago(since, "--since")
     moment = None if start is None else int(start.timestamp() * 1000)
     with reading(settings) as connection:
         entries = list_audit(connection, limit=limit, subject=subject, since=moment)

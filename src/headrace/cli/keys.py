@@ -45,7 +45,7 @@ def create(
     from headrace.access.limits import UNLIMITED
     from headrace.access.tenants import get_tenant
 
-    end = moment_ahead(expires, "--expires") if expires else None
+    end = None if expires is None else moment_ahead(expires, "--expires")
     if end is not None and end.timestamp() <= time.time():
         raise CommandError(f"--expires: {expires!r} is in the past")
     key = Key.make()

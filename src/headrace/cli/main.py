@@ -26,11 +26,13 @@ from headrace.cli import (
     tenants,
     usage,
 )
+from headrace.cli.given import Commands
 from headrace.cli.output import CommandError
 from headrace.settings import SettingsError
 
 app = typer.Typer(
     name="headrace",
+    cls=Commands,
     help="Self-hosted LLM inference: everything between an API key and a token.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -78,7 +78,7 @@ def put(
             output=_rate(long_output or output, "--long-output"),
         )
     )
-    moment = moment_ahead(valid_from, "--from") if valid_from else None
+    moment = None if valid_from is None else moment_ahead(valid_from, "--from")
     with changing(settings, make=True) as connection:
         price = set_price(
             connection,

@@ -62,7 +62,7 @@ def create(
             service_class=service_class or "default",
             weight=1 if weight is None else weight,
             limits=changed(UNLIMITED, limits),
-            models=_models(models or ALL),
+            models=_models(ALL if models is None else models),
         )
     print_record(_record(tenant), as_json=as_json)
 
@@ -148,7 +148,10 @@ def _change(
 def _models(text: str) -> frozenset[str] | None:
     if text == ALL:
         return None
-    return frozenset(name.strip() for name in text.split(",") if name.strip())
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise CommandError(f"--models: {text!r} has an empty name; use a,b or {ALL}")
+    return frozenset(names)
 
 
 def _record(tenant: Tenant) -> dict[str, object]:

@@ -28,7 +28,7 @@ def usage(
     """Sum up requests and their tokens. A day is a day in UTC."""
     from headrace.ledger.usage import sum_usage
 
-    start = moment_ago(since, "--since") if since else None
+    start = None if since is None else moment_ago(since, "--since")
     with open_database(settings) as database, database.transaction() as connection:
         sums = sum_usage(connection, by=by, tenant=tenant, since=start)
     rows = []

@@ -51,7 +51,7 @@ class Charge:
             )
         )
         if self.books.late:
-            await self.opening
+            await self.opening.committed()
 
     async def close(self) -> None:
         """Write down what was generated and how it ended; both are committed when this returns.
@@ -65,7 +65,7 @@ class Charge:
         )
         self.meter.generated(self.exchange.model, self._generated(usage))
         if self.opening.failed:
-            await self.opening
+            await self.opening.committed()
         await self.books.close(
             self.id,
             prompt_tokens=usage.prompt_tokens,

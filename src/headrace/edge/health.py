@@ -25,17 +25,20 @@ class HealthEndpoint:
     def __init__(self, services: Services) -> None:
         self._models = services.models
         self._gate = services.gate
+        self._books = services.books
 
     async def live(self, request: Request) -> Response:
         """200 as long as the process answers."""
         return json_response({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """200 if every model that is loaded at the start is in memory and its engine's own loop
-        gave a reading, else 503 with the first reason. What is told of the default model stands
-        on its own too."""
+        """200 if every model that is loaded at the start is in memory, its engine's own loop gave a
+        reading, and charges can be written down; else 503 with the first reason. What is told of
+        the default model stands on its own too."""
         models = await asyncio.gather(*map(_reading, self._models.status()))
         reasons = [model["reason"] for model in models if model["needed"] and "reason" in model]
+        if self._books.fault is not None:
+            reasons.insert(0, self._books.fault.brief)
         if self._gate.closed:
             reasons.insert(0, "the service admits nothing new for now")
         if self._models.draining:

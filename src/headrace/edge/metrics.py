@@ -52,7 +52,10 @@ class MetricsEndpoint:
     def _own(self) -> Iterable[Metric]:
         yield from self._services.meter.families()
         backlog = "Entries that wait to be written into the books."
-        yield GaugeMetricFamily("headrace_ledger_backlog", backlog, self._services.books.backlog)
+        books = self._services.books
+        yield GaugeMetricFamily("headrace_ledger_backlog", backlog, books.backlog)
+        failing = "Whether the database can't be written now."
+        yield GaugeMetricFamily("headrace_ledger_failing", failing, books.fault is not None)
 
 
 async def _engine_view(deployment: Deployment) -> EngineView:

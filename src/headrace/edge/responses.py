@@ -89,7 +89,7 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
         case WorkerUnavailable():
             return unavailable("no_worker", str(fault), 1.0)
         case DatabaseUnavailable():
-            return unavailable("database", "the books or keys cannot be reached", 1.0)
+            return unavailable("database", fault.brief, 1.0)
         case ServiceEnds():
             return shutting_down()
         case EngineRefusal():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 from uuid import UUID
@@ -28,6 +28,7 @@ from headrace.quotas.tally import QuotaTally
 from headrace.routing.menu import Menu
 from headrace.routing.needs import Needs
 from headrace.routing.tier import Tier
+from headrace.store.errors import DatabaseUnavailable
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
 from headrace.turns.threads import Steps
@@ -73,8 +74,8 @@ class Opening(Protocol):
         """Whether it never came there, so that nothing is to be closed."""
         ...
 
-    def __await__(self) -> Generator[object, None, None]:
-        """Until it is there. Raises DatabaseUnavailable."""
+    async def committed(self) -> None:
+        """Wait until it is there. Raises DatabaseUnavailable."""
         ...
 
 
@@ -83,6 +84,11 @@ class Books(Protocol):
 
     @property
     def backlog(self) -> int: ...
+
+    @property
+    def fault(self) -> DatabaseUnavailable | None:
+        """Why nothing can be written down now, if so."""
+        ...
 
     @property
     def late(self) -> bool:

@@ -26,7 +26,7 @@ class StreamSink:
         self._held: list[bytes] = []
 
     async def placed(self) -> None:
-        await self._opening
+        await self._opening.committed()
         if not self._stream.started:
             await self._stream.start(self._answer.beginning())
 

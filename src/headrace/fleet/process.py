@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import os
 import signal
 import sys
 from collections.abc import Mapping
+from typing import TextIO, cast
 
 import structlog
 
@@ -66,7 +68,7 @@ def configure_log(level: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: structlog.WriteLogger(cast("TextIO", _Stderr())),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(handlers=[_LibraryLog()], level=logging.WARNING, force=True)
@@ -84,6 +86,19 @@ class _LibraryLog(logging.Handler):
             message=record.getMessage(),
             exc_info=record.exc_info or None,
         )
+
+
+class _Stderr:
+    """Standard error, where a line is lost if it cannot be written: a full disk must not end the
+    thread that tells of it."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            sys.stderr.flush()
 
 
 def _prctl(option: int, argument: int | bytes) -> None:

@@ -89,6 +89,10 @@ class Journal:
             found = connection.scalars(select(charges.c.id).where(charges.c.id.in_(ids)))
             return ids - set(found)
 
+    def probe(self) -> None:
+        """Read and write a little, to know whether that works. Raises DatabaseUnavailable."""
+        self._connection.probe(_PROBE)
+
     def tidy(self) -> None:
         """For quiet moments, see `store.direct`."""
         self._connection.tidy()
@@ -104,6 +108,13 @@ def interrupt_open_charges(connection: Connection, edge: UUID, moment: int) -> i
         update(charges).where(*is_open).values(ending="interrupted", closed_at=moment)
     ).rowcount
 
+
+_PROBE = (
+    "SELECT opened_at FROM charges ORDER BY opened_at DESC LIMIT 1",
+    # A number that grows: SQLite writes nothing where a value stays the same.
+    "INSERT INTO counters (name, value) VALUES ('probe', 1)"
+    " ON CONFLICT (name) DO UPDATE SET value = counters.value + 1",
+)
 
 _OPEN, _CLOSED = OpenCharge.__struct_fields__, ClosedCharge.__struct_fields__
 _PATHS = {name: f"charge.{name}" for name in (*_OPEN, *_CLOSED)}

@@ -21,7 +21,10 @@ CAPACITY = 65536
 """Entries that may wait for the database; more requests are refused."""
 
 PATIENCE_SECONDS = 5.0
-"""How long a request waits to be written down when it begins."""
+"""How long a request waits to be written down when it begins, and again when it ends."""
+
+REFUSE_AFTER = 5.0
+"""Seconds for which the database has failed, after which requests are refused at once."""
 
 LATE_SECONDS = 0.1
 """Books that have something to write for longer are late."""
@@ -34,7 +37,7 @@ class Ledger:
 
     A charge has one row whatever happens: to open or close it again changes nothing. What
     `close` acknowledged survives the death of the process at any moment. While the database is
-    locked or down, closed charges wait for it and new ones are refused.
+    out of reach, closed charges wait for it and new ones are refused.
     """
 
     def __init__(
@@ -72,6 +75,11 @@ class Ledger:
         await self._writer.stop(timeout)
 
     @property
+    def fault(self) -> DatabaseUnavailable | None:
+        """Why nothing can be written down now; None if it can."""
+        return self._writer.fault
+
+    @property
     def backlog(self) -> int:
         """Entries that wait for the database."""
         return len(self._writer)
@@ -87,13 +95,15 @@ class Ledger:
         """Write down that a request begins, and is to be closed. It is on its way when this
         returns, with its closing if that comes soon, and committed once the opening was awaited.
 
-        Raises DatabaseUnavailable: too much waits already.
+        Raises DatabaseUnavailable: too much waits already, or the database has failed for long.
         """
+        if self._writer.failing_seconds > REFUSE_AFTER:
+            raise self._late(self._writer.failing_seconds)
         if len(self._writer) >= self._capacity:
             raise DatabaseUnavailable(f"{len(self._writer)} charges wait for the database")
         written = self._put(charge, soon=False)
         withdraw = partial(self._withdraw, charge.id)
-        return Opening(written, self._patience, self._writer.hurry, withdraw)
+        return Opening(written, self._patience, self._writer.hurry, withdraw, self._late)
 
     async def close(
         self,
@@ -106,12 +116,13 @@ class Ledger:
         cost: int = 0,
         ending: Ending,
     ) -> None:
-        """Write down what a request came to; committed when this returns, and on its way even
-        if the caller is cancelled, and then its opening is, too. The first close of a charge
-        counts.
+        """Write down what a request came to. It is committed when this returns, and its opening is,
+        too. It stays on its way if the caller is cancelled or loses patience: then it is written
+        once the database is back. The first close of a charge counts.
 
         Raises:
             UnknownCharge: it never was opened.
+            DatabaseUnavailable: it could not be written in time.
         """
         charge = ClosedCharge(
             id=charge_id,
@@ -122,7 +133,23 @@ class Ledger:
             cost=cost,
             ending=ending,
         )
-        await self._put(charge)
+        written = self._put(charge)
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(self._patience, self._lose_patience, written)
+        try:
+            await written
+        finally:
+            patience.cancel()
+
+    def _lose_patience(self, written: asyncio.Future[None]) -> None:
+        if not written.done():
+            written.set_exception(self._late())
+
+    def _late(self, seconds: float | None = None) -> DatabaseUnavailable:
+        fault = self._writer.fault
+        kind = DatabaseUnavailable if fault is None else type(fault)
+        waited = self._patience if seconds is None else seconds
+        return kind(f"no charge could be written in {waited:.3g} s")
 
     def _withdraw(self, charge_id: UUID) -> None:
         """End a charge whose opening may still be on its way to the database."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ DELAY = 0.01
 
 FIRST_DELAY, LONGEST_DELAY = 0.05, 5.0
 QUIET_SECONDS = 1.0
+PROBE_SECONDS = 2.0
+"""After so long without an entry it tries whether the database can be written."""
 
 log = structlog.get_logger("headrace.ledger")
 
@@ -43,7 +46,8 @@ class Writer:
     next, so an entry waits for two transactions at most, however many there are. The opening of
     a short request goes with its closing, which halves what a lone one costs.
 
-    While the database is locked or down the entries stay here, in order, and it tries again.
+    While the database is locked, full, damaged or down the entries stay here, in order, and it
+    tries again. Where nothing is to be written it tries whether something could be.
     alarm_at: number of waiting entries that is reported as a fault.
     """
 
@@ -57,10 +61,22 @@ class Writer:
         self._reminder: asyncio.TimerHandle | None = None
         self._accepting = self._stopping = False
         self._given_up = threading.Event()
+        self._fault: DatabaseUnavailable | None = None
+        self._failing_since = 0.0
 
     def __len__(self) -> int:
         """Entries that are not yet written."""
         return len(self._pending)
+
+    @property
+    def fault(self) -> DatabaseUnavailable | None:
+        """Why the last attempt to write failed; None if it did not."""
+        return self._fault
+
+    @property
+    def failing_seconds(self) -> float:
+        """How long every attempt has failed."""
+        return 0.0 if self._fault is None else time.monotonic() - self._failing_since
 
     @property
     def oldest(self) -> Entry | None:
@@ -158,28 +174,40 @@ class Writer:
     def _batches(self, journal: Journal) -> Iterator[list[Pending]]:
         """All that waits, as often as something does. When nothing did for a while the journal is
         tidied up, so that it is rarely necessary while somebody waits."""
-        quiet = None
+        is_tidy = True
         while True:
             try:
-                goes_on = self._bell.get(timeout=quiet)
+                goes_on = self._bell.get(timeout=PROBE_SECONDS if is_tidy else QUIET_SECONDS)
             except Empty:
-                journal.tidy()
-                quiet = None
+                if is_tidy:
+                    self._probe(journal)
+                else:
+                    journal.tidy()
+                    is_tidy = True
                 continue
             if not goes_on:
                 return
             while self._queue:
                 yield [self._queue.popleft() for _ in range(min(len(self._queue), BATCH))]
-            quiet = QUIET_SECONDS
+            is_tidy = False
+
+    def _probe(self, journal: Journal) -> None:
+        try:
+            journal.probe()
+        except DatabaseUnavailable as error:
+            self._failed(error)
+        else:
+            self._worked()
 
     def _write_until_done(self, journal: Journal, batch: Sequence[Pending]) -> None:
         delay = FIRST_DELAY
         while not self._given_up.is_set():
             try:
                 self._write(journal, batch)
+                self._worked()
                 return
             except DatabaseUnavailable as error:
-                log.warning("ledger_waits", reason=str(error), waiting=len(self._pending))
+                self._failed(error)
             self._given_up.wait(delay * random.uniform(0.5, 1.0))
             delay = min(2 * delay, LONGEST_DELAY)
 
@@ -192,6 +220,25 @@ class Writer:
             self._isolate(journal, batch, error)
         else:
             self._tell(self._settle, batch, unknown)
+
+    def _failed(self, fault: DatabaseUnavailable) -> None:
+        """One line in the log for each state, however many attempts fail."""
+        if self._fault is None:
+            self._failing_since = time.monotonic()
+        if type(self._fault) is not type(fault):
+            log.critical(
+                "database_unavailable",
+                state=fault.brief,
+                reason=str(fault),
+                advice=fault.advice,
+                waiting=len(self._pending),
+            )
+        self._fault = fault
+
+    def _worked(self) -> None:
+        if self._fault is not None:
+            log.warning("database_available", seconds=round(self.failing_seconds, 1))
+            self._fault = None
 
     def _isolate(self, journal: Journal, batch: Sequence[Pending], error: Exception) -> None:
         """One of these entries is not acceptable to the database: let it fail alone."""

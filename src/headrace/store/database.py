@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import DatabaseError, InterfaceError, OperationalError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from headrace.extras import how_to_install
 from headrace.store.direct import DirectConnection
-from headrace.store.errors import DatabaseUnavailable, StoreError, reason
-from headrace.store.files import create_private_file, make_private_files
+from headrace.store.errors import DatabaseDamaged, StoreError, reason, unavailable
+from headrace.store.files import SameFile, create_private_file, make_private_files
 from headrace.store.lane import Lane
 from headrace.store.migrate import migrate, revision
 from headrace.store.notices import notices, take_told
@@ -43,8 +43,10 @@ class Database:
     consistency. PostgreSQL promises what its own synchronous_commit says.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, check_file: Callable[[], object] = lambda: None) -> None:
+        """check_file: raises DatabaseReplaced where the file is another one."""
         self._engine = engine
+        self._check_file = check_file
         self._lanes: list[Lane] = []
         self._common = self.lane("database", THREADS)
         self._listeners: defaultdict[str, list[Callable[[], object]]] = defaultdict(list)
@@ -53,7 +55,8 @@ class Database:
     def connect(cls, url: URL, *, lock_seconds: float = LOCK_SECONDS) -> Database:
         """Whatever its schema. Raises StoreError: its driver is not installed."""
         if url.drivername == "sqlite":
-            return cls(_sqlite(url, lock_seconds))
+            engine = _sqlite(url, lock_seconds)
+            return cls(engine, SameFile(Path(str(url.database))).check)
         return cls(_postgresql(url))
 
     @classmethod
@@ -104,9 +107,10 @@ class Database:
         SQLite, so that none fails half-way because another was faster.
 
         Raises:
-            DatabaseUnavailable: locked, full, down or out of reach.
+            DatabaseUnavailable: locked, full, damaged, down or out of reach.
         """
         told: set[str] = set()
+        self._check_file()
         try:
             with self._engine.connect() as connection:
                 connection.execution_options(headrace_write=write)
@@ -115,8 +119,13 @@ class Database:
                         yield connection
                 finally:
                     told = take_told(connection)
-        except (OperationalError, InterfaceError, PoolTimeout) as error:
-            raise DatabaseUnavailable(reason(error)) from error
+        except (DBAPIError, PoolTimeout) as error:
+            fault = unavailable(error, self._engine.dialect.loaded_dbapi)
+            if fault is None:
+                raise
+            if isinstance(fault, DatabaseDamaged):
+                self._engine.dispose()  # connections remember parts of the file as it was
+            raise fault from error
         for channel in told:
             for hear in tuple(self._listeners[channel]):
                 hear()
@@ -147,7 +156,7 @@ class Database:
 
     def direct(self) -> DirectConnection:
         """A connection of the caller's own, who closes it."""
-        return DirectConnection(self._engine)
+        return DirectConnection(self._engine, self._check_file)
 
     def close(self) -> None:
         """Wait for what runs, then disconnect."""

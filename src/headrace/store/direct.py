@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Dialect, Engine, Insert, Update
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from headrace.store.errors import DatabaseUnavailable, reason
+from headrace.store.errors import unavailable
 
 Row = Sequence[Any]
 
@@ -49,8 +48,10 @@ class DirectConnection:
     transaction; the next one gets a fresh connection.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, check_file: Callable[[], object]) -> None:
         self._engine = engine
+        self._check_file = check_file
+        self._pool = engine.pool.recreate()  # an empty one, so that each connection is new
         self._cursor: Any = None
 
     @property
@@ -61,16 +62,37 @@ class DirectConnection:
         """Make changes in one transaction; how many rows the last of them met.
 
         Raises:
-            DatabaseUnavailable: locked, full, down or out of reach.
+            DatabaseUnavailable: locked, full, damaged, down or out of reach.
         """
-        try:
+        with self._faults_told():
             return self._write(changes)
+
+    def probe(self, statements: Sequence[str]) -> None:
+        """Run statements in one writing transaction, over a new connection, which remembers
+        nothing of what the database was. Raises as `write`."""
+        self.close()
+        with self._faults_told():
+            cursor = self._connect()
+            cursor.execute(self._begin)
+            for statement in statements:
+                cursor.execute(statement)
+            cursor.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _faults_told(self) -> Iterator[None]:
+        try:
+            self._check_file()
+            yield
         except BaseException as error:
             self.close()
-            driver = self.dialect.loaded_dbapi
-            if isinstance(error, (driver.OperationalError, driver.InterfaceError, PoolTimeout)):
-                raise DatabaseUnavailable(reason(error)) from error
-            raise
+            fault = unavailable(error, self.dialect.loaded_dbapi)
+            if fault is None:
+                raise
+            raise fault from error
+
+    @property
+    def _begin(self) -> str:
+        return "BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN"
 
     def _write(self, changes: Sequence[tuple[Statement, Sequence[Row]]]) -> int:
         cursor = self._cursor or self._connect()
@@ -78,7 +100,7 @@ class DirectConnection:
         if len(rows) == 1 and not more:  # a transaction by itself
             cursor.execute(statement.sql, rows[0])
             return int(cursor.rowcount)
-        cursor.execute("BEGIN IMMEDIATE" if self.dialect.name == "sqlite" else "BEGIN")
+        cursor.execute(self._begin)
         for statement, rows in changes:
             cursor.executemany(statement.sql, rows)
         met = int(cursor.rowcount)
@@ -86,7 +108,7 @@ class DirectConnection:
         return met
 
     def _connect(self) -> Any:
-        pooled = self._engine.raw_connection()
+        pooled = self._pool.connect()
         connection: Any = pooled.driver_connection
         pooled.detach()
         if self.dialect.name == "postgresql":

@@ -11,7 +11,7 @@ from headrace.api.admin.fields import Name, ServiceClass, Weight, Word
 from headrace.api.admin.limits import LimitsChange, LimitsView
 from headrace.api.admin.pages import Page
 
-Models = Annotated[list[Word], Meta(max_length=1000)]
+Models = Annotated[list[Word], Meta(min_length=1, max_length=1000)]
 
 
 class TenantBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,165 @@
+"""The books know that the database is full, damaged or gone, say so once, and come back."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import URL, Engine, event, text
+from structlog.testing import capture_logs
+
+from headrace.ledger import writer
+from headrace.ledger.ledger import Ledger
+from headrace.store.database import Database
+from headrace.store.errors import (
+    DatabaseDamaged,
+    DatabaseFull,
+    DatabaseReplaced,
+    DatabaseUnavailable,
+)
+
+from .books import EDGE, Books, close, create_holder
+
+
+@pytest.fixture
+async def ledger(sqlite: Database, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ledger]:
+    """It probes all the time, and loses patience at once."""
+    monkeypatch.setattr(writer, "PROBE_SECONDS", 0.02)
+    monkeypatch.setattr(writer, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(writer, "LONGEST_DELAY", 0.05)
+    ledger = Ledger(sqlite, EDGE, patience=0.2)
+    await ledger.start()
+    yield ledger
+    await ledger.stop()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def read(file: Path) -> bytes:
+    return file.read_bytes()
+
+
+def overwrite(file: Path, content: bytes) -> None:
+    """From its beginning, in place."""
+    with file.open("r+b") as opened:
+        opened.write(content)
+
+
+def move(file: Path, to: Path) -> None:
+    file.rename(to)
+
+
+def alarms(logs: list[Any]) -> list[str]:
+    return [entry["state"] for entry in logs if entry["event"] == "database_unavailable"]
+
+
+async def test_a_damaged_file_is_known_without_a_request_and_mended_in_place(
+    sqlite_url: URL, sqlite: Database, ledger: Ledger
+) -> None:
+    books = Books(sqlite, create_holder(sqlite))
+    charge = books.charge()
+    await ledger.open(charge).committed()
+    with sqlite.transaction() as connection:
+        connection.execute(text("PRAGMA wal_checkpoint(TRUNCATE)"))
+    file = Path(str(sqlite_url.database))
+    whole = read(file)
+    with capture_logs() as logs:
+        overwrite(file, b"\xff" * 4096)
+        await until(lambda: isinstance(ledger.fault, DatabaseDamaged))
+        with pytest.raises(DatabaseUnavailable):
+            await close(ledger, charge.id)
+        with pytest.raises(DatabaseDamaged):
+            await sqlite.run(lambda db: db.execute(text("SELECT count(*) FROM tenants")).all())
+        overwrite(file, whole)
+        await until(lambda: ledger.fault is None)
+    assert alarms(logs) == ["the database is damaged"]
+    assert [entry["log_level"] for entry in logs if "state" in entry] == ["critical"]
+    await until(lambda: not ledger.backlog)
+    (row,) = books.rows()
+    assert (row["ending"], row["completion_tokens"]) == ("stop", 7)
+
+
+async def test_a_file_that_is_replaced_is_not_written_to(
+    sqlite_url: URL, sqlite: Database, ledger: Ledger
+) -> None:
+    file = Path(str(sqlite_url.database))
+    aside = file.with_suffix(".aside")
+    create_holder(sqlite)
+    shutil.copy(file, file.with_suffix(".copy"))
+    move(file, aside)
+    await until(lambda: isinstance(ledger.fault, DatabaseReplaced))
+    move(file.with_suffix(".copy"), file)
+    with pytest.raises(DatabaseReplaced):
+        await sqlite.run(lambda db: db.execute(text("SELECT 1")).all())
+    assert isinstance(ledger.fault, DatabaseReplaced)
+    move(aside, file)
+    await until(lambda: ledger.fault is None)
+
+
+async def test_a_full_disk_is_named_and_nothing_is_lost(sqlite: Database, ledger: Ledger) -> None:
+    books = Books(sqlite, create_holder(sqlite))
+    full = True
+    with sqlite.transaction() as connection:
+        pages = connection.scalar(text("PRAGMA page_count"))
+
+    def limit(connection: Any, _: object) -> None:
+        if full:
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(Engine, "connect", limit)
+    try:
+        await asyncio.sleep(0.1)  # a probe connects anew
+        charges = [books.charge(request_id="x" * 3000) for _ in range(8)]
+        with capture_logs() as logs:
+            opened = await asyncio.gather(
+                *(ledger.open(charge).committed() for charge in charges), return_exceptions=True
+            )
+            assert {type(result) for result in opened} == {DatabaseFull}
+            assert isinstance(ledger.fault, DatabaseFull)
+            full = False
+            await until(lambda: not ledger.backlog)
+        assert alarms(logs) == ["the database's disk is full"]
+    finally:
+        event.remove(Engine, "connect", limit)
+    assert ledger.fault is None
+    assert [row["ending"] for row in books.rows()] == ["rejected"] * 8
+
+
+async def test_a_close_waits_so_long_and_is_written_once_the_database_is_back(
+    sqlite_url: URL, sqlite: Database, ledger: Ledger
+) -> None:
+    """Also where the opening was not written either: an answer that is not streamed."""
+    books = Books(sqlite, create_holder(sqlite))
+    before, both = books.charge(), books.charge()
+    await ledger.open(before).committed()
+    file = Path(str(sqlite_url.database))
+    move(file, file.with_suffix(".aside"))
+    ledger.open(both)
+    closing = [close(ledger, charge.id) for charge in (before, both)]
+    results = await asyncio.gather(*closing, return_exceptions=True)
+    assert [type(result) for result in results] == [DatabaseReplaced] * 2
+    move(file.with_suffix(".aside"), file)
+    await until(lambda: not ledger.backlog)
+    assert [(row["ending"], row["completion_tokens"]) for row in books.rows()] == [("stop", 7)] * 2
+
+
+async def test_after_a_long_outage_requests_are_refused_at_once(
+    sqlite_url: URL, sqlite: Database, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    books = Books(sqlite, create_holder(sqlite))
+    monkeypatch.setattr("headrace.ledger.ledger.REFUSE_AFTER", 0.0)
+    file = Path(str(sqlite_url.database))
+    move(file, file.with_suffix(".aside"))
+    await until(lambda: ledger.fault is not None)
+    with pytest.raises(DatabaseReplaced, match="no charge could be written"):
+        ledger.open(books.charge())
+    assert not ledger.backlog
+    move(file.with_suffix(".aside"), file)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Annotated
 
 import msgspec
@@ -9,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from headrace.api.body import MAX_CONTAINERS, BodyError, FieldReader, check_structure, split_fields
+from headrace.api.body import (
+    MAX_CONTAINERS,
+    MAX_VALUES,
+    BodyError,
+    FieldReader,
+    check_structure,
+    split_fields,
+)
 
 
 class Order(msgspec.Struct):
@@ -170,3 +178,20 @@ def test_a_key_that_is_twice_in_an_object_is_refused_by_its_name(body: str, key:
 def test_one_key_in_two_objects_is_none_that_is_twice() -> None:
     READER.read(split_fields(b'{"model":"{\\"a\\":1,\\"a\\":1}","count":1}'))
     split_fields(b'{"a":{"b":1},"c":{"b":1},"d":[{"b":1},{"b":' + b"9" * 5000 + b"}]}")
+
+
+def test_more_values_than_a_long_prompt_of_ids_has_are_refused() -> None:
+    values = b"1," * MAX_VALUES
+    check_structure(b'{"prompt": [' + values[:-1] + b"]}")
+    with pytest.raises(BodyError, match=f"more than {MAX_VALUES} values"):
+        check_structure(b'{"prompt": [' + values + b"1]}")
+    check_structure(b'{"prompt": "' + values + b'"}')
+
+
+def test_a_body_of_nothing_but_quotes_is_checked_in_little_memory() -> None:
+    body = b"[]," * 65 + b'"' * 8_000_000
+    tracemalloc.start()
+    check_structure(body)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * len(body)

@@ -23,6 +23,7 @@ from tests.models.indexes import (
     tiny_gguf,
     write_wheel,
 )
+from tests.models.tiny import write_tiny
 
 from .conftest import Headrace, command, complaint
 
@@ -203,3 +204,25 @@ def test_the_list_as_a_table(headrace: Headrace) -> None:
     heading, first, *_ = headrace("models", "list").stdout.splitlines()
     assert heading.split()[:5] == ["NAME", "DEFAULT", "INSTALLED", "VERSION", "SIZE"]
     assert first.split()[:4] == ["smollm2-135m", "yes", "no", "b179c9523d0e"]
+
+
+def test_one_part_of_a_split_model_on_the_hub_brings_all(
+    headrace: Headrace, hub: Server, tmp_path: Path
+) -> None:
+    (tmp_path / "hub" / "Q8").mkdir()
+    first = write_tiny(tmp_path / "hub" / "Q8" / "m.gguf", "llama", tensors_in_part=8)
+    names = sorted(path.name for path in first.parent.iterdir())
+    assert len(names) == 3
+    source = f"hf:owner/repo/Q8/{names[1]}"
+    pulled = headrace("models", "pull", source, "--json")
+    assert pulled.returncode == 0, pulled.stderr
+    version = json.loads(pulled.stdout)
+    path = Path(version["path"])
+    assert path.name == names[0]
+    assert sorted(each.name for each in path.parent.glob("*.gguf")) == names
+    assert headrace("models", "verify", version["name"]).returncode == 0
+    (first.parent / names[2]).unlink()
+    assert headrace("models", "remove", version["name"]).returncode == 0
+    assert not path.parent.exists()
+    refused = headrace("models", "pull", source)
+    assert f"has no file 'Q8/{names[2]}'" in complaint(refused)

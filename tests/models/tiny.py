@@ -97,9 +97,11 @@ def write_tiny(
     metadata: Mapping[str, object | None] | None = None,
     without: Sequence[str] = (),
     extra: Mapping[str, tuple[int, ...]] | None = None,
+    tensors_in_part: int = 0,
 ) -> Path:
     """A random model. metadata: keys to change (None: leave out); without: tensors to leave
-    out; extra: tensors to add, or give another shape."""
+    out; extra: tensors to add, or give another shape; tensors_in_part: most that one file of a
+    split model has, 0 for one file."""
     keys = tiny_metadata(architecture) | dict(metadata or {})
     shapes = tiny_shapes(architecture) | dict(extra or {})
     random = np.random.default_rng(0)
@@ -108,7 +110,8 @@ def write_tiny(
         for name, shape in shapes.items()
         if name not in without
     }
-    return write_gguf(path, {key: v for key, v in keys.items() if v is not None}, tensors)
+    stated = {key: v for key, v in keys.items() if v is not None}
+    return write_gguf(path, stated, tensors, tensors_in_part=tensors_in_part)
 
 
 def write_gguf(
@@ -116,10 +119,13 @@ def write_gguf(
     metadata: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
     quantised: gguf.GGMLQuantizationType | None = None,
+    *,
+    tensors_in_part: int = 0,
 ) -> Path:
-    """A GGUF file written by the format's own library: of float32 tensors, or with matrices
-    quantised."""
-    writer = gguf.GGUFWriter(path, metadata["general.architecture"])
+    """A GGUF file, or the first of several, written by the format's own library: of float32
+    tensors, or with matrices quantised."""
+    architecture = metadata["general.architecture"]
+    writer = gguf.GGUFWriter(path, architecture, split_max_tensors=tensors_in_part)
     for key, value in metadata.items():
         if key != "general.architecture":
             _add(writer, key, value)
@@ -134,7 +140,7 @@ def write_gguf(
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return path
+    return path if path.is_file() else min(path.parent.glob(f"{path.stem}-*.gguf"))
 
 
 def _add(writer: gguf.GGUFWriter, key: str, value: Any) -> None:

@@ -30,9 +30,9 @@ from headrace.models.download import Fetched, fetch, hash_model
 from headrace.models.entry import VERSION_DIGITS, ModelEntry, known_models
 from headrace.models.errors import CatalogueError, ModelFileError
 from headrace.models.files import model_files, state_of
-from headrace.models.gguf import read_gguf
 from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.sources import LocalSource, Source, is_source, parse_source
+from headrace.models.split import read_model
 from headrace.models.version import MANIFEST, ModelVersion, read_version, write_version
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -289,23 +289,29 @@ def _describe(path: Path) -> tuple[tuple[str, ...], int | None]:
             checkpoint = HuggingFaceCheckpoint(path)
             dtypes = sorted({tensor.type.name for tensor in checkpoint.tensors().values()})
             return ("safetensors", *dtypes), checkpoint.keys(None).longest()
-        file = read_gguf(path)
+        model = read_model(path)
     except ValueError as error:
         raise CatalogueError(str(error)) from error
-    kinds = sorted({tensor.type.name for tensor in file.tensors.values()})
-    length = file.metadata.get(f"{file.metadata.get('general.architecture')}.context_length")
+    kinds = sorted({tensor.type.name for tensor in model.tensors.values()})
+    length = model.metadata.get(f"{model.metadata.get('general.architecture')}.context_length")
     return ("GGUF", *kinds), length if isinstance(length, int) else None
 
 
 def _move(fetched: Fetched, folder: Path) -> Path:
-    """The model's file, or the files of its folder, under the version's folder."""
+    """The model's file or files, or its folder, under the version's folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / ("checkpoint" if fetched.path.is_dir() else "model.gguf")
-    for file in model_files(fetched.path):
+    files = model_files(fetched.path)
+    for file in files:
         with file.open("rb") as opened:
             sync(opened)
-    if path.is_dir():
-        shutil.rmtree(path)
-    fetched.path.replace(path)
+    if fetched.path.is_dir():
+        path = folder / "checkpoint"
+        if path.is_dir():
+            shutil.rmtree(path)
+        fetched.path.replace(path)
+    elif files == [fetched.path]:
+        path = fetched.path.replace(folder / "model.gguf")
+    else:  # the parts of a split model keep their names
+        path, *_ = [file.replace(folder / file.name) for file in files]
     sync_folder(folder)
     return path

@@ -57,13 +57,15 @@ def hash_file(path: Path, progress: Progress) -> str:
 
 
 def hash_model(path: Path, progress: Progress) -> str:
-    """SHA-256 in hex: of a file, or of a line with name and SHA-256 for each of a folder's.
+    """SHA-256 in hex: of a file, or of a line with name and SHA-256 for each of a folder's or of a
+    split model's.
 
     Raises ModelFileError where the folder holds no checkpoint.
     """
-    if not path.is_dir():
+    files = model_files(path)
+    if files == [path]:
         return hash_file(path, progress)
-    lines = [f"{file.name} {hash_file(file, progress)}\n" for file in model_files(path)]
+    lines = [f"{file.name} {hash_file(file, progress)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 

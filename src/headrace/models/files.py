@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.models.huggingface import checkpoint_files
+from headrace.models.split import part_paths
 
 
 def model_files(path: Path) -> list[Path]:
-    """A GGUF file itself, or what a folder's checkpoint is read from, in order of name. Raises
-    ModelFileError where the folder holds none."""
-    return checkpoint_files(path) if path.is_dir() else [path]
+    """A GGUF file and the other parts of a split model, or what a folder's checkpoint is read
+    from, in order of name. Raises ModelFileError where the folder holds none."""
+    return checkpoint_files(path) if path.is_dir() else part_paths(path)
 
 
 def state_of(path: Path) -> tuple[int, int]:

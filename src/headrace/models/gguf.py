@@ -106,18 +106,17 @@ class GgufFile:
         self.tensors = tensors
         self._mapped = mapped
 
-    def with_tensors(self, tensors: Mapping[str, Tensor]) -> GgufFile:
-        """The same file, its data described in another way."""
-        return GgufFile(self.path, self._mapped, self.metadata, tensors)
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self._mapped)
 
-    def raw(self, name: str) -> NDArray[np.uint8]:
-        """The tensor's bytes, uint8 [size]: a read-only view of the file. KeyError if absent."""
-        tensor = self.tensors[name]
+    def raw(self, tensor: Tensor) -> NDArray[np.uint8]:
+        """The tensor's bytes, uint8 [size]: a read-only view of the file."""
         return np.frombuffer(self._mapped, np.uint8, tensor.size, tensor.start)
 
-    def release(self, name: str) -> None:
+    def release(self, tensor: Tensor) -> None:
         """Gives the tensor's pages back to the system. Whoever reads them again reads the file."""
-        tensor = self.tensors[name]
         release_pages(self._mapped, tensor.start, tensor.size)
 
 

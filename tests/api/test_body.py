@@ -15,6 +15,7 @@ from headrace.api.body import (
     MAX_VALUES,
     BodyError,
     FieldReader,
+    check_keys,
     check_structure,
     split_fields,
 )
@@ -195,3 +196,9 @@ def test_a_body_of_nothing_but_quotes_is_checked_in_little_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 * len(body)
+
+
+def test_a_key_given_twice_is_found_beside_an_integer_of_any_length() -> None:
+    check_keys('{"a": ' + "1" * 5000 + "}")
+    with pytest.raises(BodyError, match="'a' is twice"):
+        check_keys('{"n": ' + "1" * 5000 + ', "a": 1, "a": 2}')

@@ -44,7 +44,7 @@ class Completion:
     """`POST /v1/completions`."""
 
     max_choices: int
-    prompts = 8
+    prompts = 2
 
     def parse(self, body: bytes) -> CompletionRequest:
         return parse_completion_request(body, max_choices=self.max_choices)

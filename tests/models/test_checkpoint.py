@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 from structlog.testing import capture_logs
 
 from headrace.models.errors import ModelFileError
@@ -202,3 +203,59 @@ def test_a_config_that_is_none(folder: Path, content: bytes) -> None:
 def test_a_folder_without_a_config(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"config\.json: cannot be read"):
         open_model(tmp_path)
+
+
+def test_a_tokenizer_with_more_ids_than_rows_is_refused(folder: Path) -> None:
+    data = byte_level_file()
+    data["model"] = {"type": "BPE", "vocab": {"a": 0, "b": VOCAB}, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps(data))
+    named = f"tokenizer.json has tokens up to id {VOCAB}, but config.json has a 'vocab_size' of"
+    with pytest.raises(ModelFileError, match=named):
+        open_model(folder)
+    edit(folder / "config.json", vocab_size=VOCAB + 1)
+    with pytest.raises(ModelFileError, match=f"has rows for {VOCAB} ids"):
+        open_model(folder)
+
+
+def test_an_added_token_beyond_the_rows_is_refused_unless_text_never_becomes_it(
+    folder: Path,
+) -> None:
+    data = byte_level_file(added("<image>", VOCAB))
+    data["model"] = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}
+    (folder / "tokenizer.json").write_text(json.dumps(data))
+    assert open_model(folder).program.vocab_size == VOCAB
+    data["added_tokens"] = [added("<image>", VOCAB, special=False)]
+    (folder / "tokenizer.json").write_text(json.dumps(data))
+    with pytest.raises(ModelFileError, match=f"has tokens up to id {VOCAB}"):
+        open_model(folder)
+
+
+def test_sf_05_an_output_matrix_that_is_not_used_is_said_to_differ(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    edit(folder / "config.json", tie_word_embeddings=True)
+    tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].copy()
+    save_file(tensors, path)
+    assert open_model(folder).ignored == ()
+    tensors["lm_head.weight"][VOCAB // 2] += 1
+    save_file(tensors, path)
+    model = open_model(folder)
+    assert model.ignored == (
+        "tensor lm_head.weight (differs from the embedding, which is used because of"
+        " 'tie_word_embeddings')",
+    )
+    assert "output.weight" not in model.tensors
+
+
+def test_tensors_that_nobody_uses_are_named_by_kind(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    for layer in range(2):
+        tensors[f"model.layers.{layer}.self_attn.sinks"] = np.zeros(4, np.float32)
+        tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = np.zeros(4, np.float32)
+    tensors["vision.patch.weight"] = np.zeros(4, np.float32)
+    save_file(tensors, path)
+    assert open_model(folder).ignored == (
+        "2 tensors model.layers.*.self_attn.sinks",
+        "tensor vision.patch.weight",
+    )

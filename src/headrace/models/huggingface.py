@@ -4,6 +4,7 @@ tokenizer.json and its config."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ _OTHERS = (
     *PROCESSOR_CONFIGS,
     INDEX,
 )
-_OUTPUT = "output.weight"
+_OUTPUT, _EMBEDDING = "output.weight", "token_embd.weight"
+_COMPUTED = ("rotary_emb.inv_freq", ".masked_bias")
+"""Buffers of old checkpoints, which are made anew."""
 
 
 def checkpoint_files(folder: Path) -> list[Path]:
@@ -58,11 +61,14 @@ class HuggingFaceCheckpoint:
         self.architecture = self._dialect.architecture
         tokenizer = path / TOKENIZER
         self.tokenizer_file = tokenizer if tokenizer.is_file() else None
+        self.left_out: list[str] = []
         self._files: dict[str, SafetensorsFile] = {}
+        self._ids = _Ids(0, 0) if self.tokenizer_file is None else _Ids.read(self.tokenizer_file)
 
     def keys(self, context_length: int | None) -> Hyperparameters:
-        tokens = None if self.tokenizer_file is None else _count_tokens(self.tokenizer_file)
+        tokens = None if self.tokenizer_file is None else self._ids.all
         keys = ConfigKeys(self.metadata, self.architecture, context_length, tokens)
+        self._check_ids(keys.integer("vocab_size", 1, 1 << 24), "config.json has a 'vocab_size' of")
         for name in ("use_bidirectional_attention", "quantization_config"):
             if self.metadata.get(name):
                 raise ValueError(f"key {name!r} asks for what is not supported")
@@ -73,14 +79,39 @@ class HuggingFaceCheckpoint:
         for stored, file in read_shards(self.path).items():
             name = self._dialect.gguf_name(stored)
             if name is None:
+                if not stored.endswith(_COMPUTED):
+                    self.left_out.append(stored)
                 continue
             if name in tensors:
                 raise ValueError(f"tensors {tensors[name].name!r} and {stored!r} are both {name!r}")
             tensors[name] = file.describe(stored)
             self._files[stored] = file
+        embedding = tensors.get(_EMBEDDING)
+        if embedding is not None:
+            self._check_ids(embedding.shape[0], f"tensor {embedding.name!r} has rows for")
         if self._is_tied(_OUTPUT in tensors):
-            tensors.pop(_OUTPUT, None)
+            output = tensors.pop(_OUTPUT, None)
+            if output and embedding and not self._seem_equal(output, embedding):
+                self.left_out.append(
+                    f"{output.name} (differs from the embedding, which is used because of"
+                    " 'tie_word_embeddings')"
+                )
         return tensors
+
+    def _check_ids(self, rows: int, limit: str) -> None:
+        """Control tokens without a row are no text that a user could send; others are."""
+        if self._ids.text > rows:
+            raise ValueError(
+                f"{TOKENIZER} has tokens up to id {self._ids.text - 1}, but {limit} {rows} ids"
+            )
+
+    def _seem_equal(self, one: Tensor, other: Tensor) -> bool:
+        """Whether the tensors are equal in a sample of their bytes."""
+        if (one.type, one.shape) != (other.type, other.shape):
+            return False
+        pairs = ((each, self._files[each.name]) for each in (one, other))
+        ours, theirs = (file.sample(each) for each, file in pairs)
+        return ours == theirs
 
     def _is_tied(self, has_output: bool) -> bool:
         """Whether the embedding is the output matrix, whatever else the file holds."""
@@ -193,13 +224,26 @@ def _text_config(config: dict[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in outside if key in config}, **text}
 
 
-def _count_tokens(path: Path) -> int:
-    """One more than the largest id that tokenizer.json gives."""
-    data = read_object(path)
-    try:
-        vocabulary = data["model"]["vocab"]
-        ids = vocabulary.values() if isinstance(vocabulary, dict) else range(len(vocabulary))
-        added = [token["id"] for token in data.get("added_tokens", [])]
-        return int(max([*ids, *added])) + 1
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(path, f"is no tokenizer as we know it: {error!r}") from error
+@dataclass(frozen=True, slots=True)
+class _Ids:
+    """Of a tokenizer.json: one more than the largest id, and than the largest of a token that text
+    can become."""
+
+    all: int
+    text: int
+
+    @classmethod
+    def read(cls, path: Path) -> _Ids:
+        """Raises ModelFileError."""
+        data = read_object(path)
+        try:
+            vocabulary = data["model"]["vocab"]
+            by_text = vocabulary if isinstance(vocabulary, dict) else {}
+            added = {
+                token["id"]: bool(token.get("special")) for token in data.get("added_tokens", [])
+            }
+            ids = list(by_text.values()) or list(range(len(vocabulary)))
+            plain = [id for id in (*ids, *added) if not added.get(id)]
+            return cls(int(max([*ids, *added])) + 1, int(max(plain, default=-1)) + 1)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(path, f"is no tokenizer as we know it: {error!r}") from error

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-
-import structlog
 
 from headrace.models.architectures import ARCHITECTURES
 from headrace.models.architectures.hyperparameters import Hyperparameters, Sizes
@@ -25,8 +25,6 @@ from headrace.ops.weights import Weight, WeightSource
 
 _TEMPLATE = "tokenizer.chat_template"
 
-log = structlog.get_logger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class Model:
@@ -36,8 +34,8 @@ class Model:
     checkpoint's tensors, by the names that the program has for them and of the types that its
     weights come in. chat_template: the default one; tool_template: the one that is used instead
     where there are tools. tokenizer_file: a tokenizer.json, where the metadata do not hold it.
-    sampling: how the files say that tokens should be drawn. ignored: `key=value` of what the files
-    say of that and nobody honours.
+    sampling: how the files say that tokens should be drawn. ignored: what the files say or hold
+    that would change answers and is not used: settings as `key=value`, templates, tensors.
     """
 
     architecture: str
@@ -60,6 +58,11 @@ class Checkpoint(Protocol):
     architecture: str
     metadata: Mapping[str, object]
     tokenizer_file: Path | None
+
+    @property
+    def left_out(self) -> Sequence[str]:
+        """Names of the tensors that `tensors` leaves out, once it was asked."""
+        ...
 
     def keys(self, context_length: int | None) -> Hyperparameters: ...
 
@@ -89,7 +92,7 @@ def open_model(
     context_length: tokens that sequences may have here, as deployed; None: as the model allows.
     Rope scalings that depend on a sequence's length go by it, the same for all sequences.
     quantization: what float matrices become when they are read; None: they stay float.
-    Tensors the architecture does not use are ignored, with a warning that lists them.
+    Tensors that are not used are named in the model's `ignored`.
     Raises ModelFileError, naming the key or tensor, if the file is broken, its architecture
     is unknown, or anything the architecture needs is missing or of the wrong shape.
     """
@@ -98,7 +101,7 @@ def open_model(
         keys = checkpoint.keys(context_length)
         tensors = take_apart(checkpoint.tensors(), Sizes.read(keys))
         program = ARCHITECTURES[checkpoint.architecture](keys, tensors.keys())
-        _check_tensors(checkpoint, tensors, program)
+        unused = _check_tensors(checkpoint, tensors, program)
         answers = AnswerDefaults.of(checkpoint)
         weights = checkpoint.weights(tensors)
         if quantization is not None:
@@ -122,7 +125,7 @@ def open_model(
         tokenizer_file=checkpoint.tokenizer_file,
         tool_template=answers.tool_template,
         sampling=answers.sampling,
-        ignored=answers.ignored,
+        ignored=(*answers.ignored, *summary([*checkpoint.left_out, *unused])),
     )
 
 
@@ -169,6 +172,7 @@ class GgufCheckpoint:
         self.path = path
         self.metadata = self._model.metadata
         self.tokenizer_file: Path | None = None
+        self.left_out: Sequence[str] = ()
         self.architecture = _architecture(self.metadata)
 
     def keys(self, context_length: int | None) -> Hyperparameters:
@@ -230,15 +234,35 @@ def _architecture(metadata: Mapping[str, object]) -> str:
     return name
 
 
-def _check_tensors(checkpoint: Checkpoint, tensors: Mapping[str, Tensor], program: Program) -> None:
+MAX_NAMED = 8
+"""Kinds of unused tensors that are named."""
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
+
+
+def summary(names: Iterable[str]) -> list[str]:
+    """Names of tensors, those that differ in the numbers of layers and experts as one."""
+    kinds = Counter(_NUMBER.sub("*", name) for name in names)
+    named = [
+        f"tensor {kind}" if count == 1 else f"{count} tensors {kind}"
+        for kind, count in sorted(kinds.items())
+    ]
+    more = len(named) - MAX_NAMED
+    return named if more <= 0 else [*named[:MAX_NAMED], f"{more} more kinds of tensors"]
+
+
+def _check_tensors(
+    checkpoint: Checkpoint, tensors: Mapping[str, Tensor], program: Program
+) -> list[str]:
+    """The names of those that the program does not use."""
     vocabulary = vocabulary_weights(program)
     needed = dict(required_weights(program))
     for name, shape in needed.items():
         if name not in tensors:
             raise ValueError(f"tensor {checkpoint.stored_name(name)!r} is missing")
         _check_shape(tensors[name], shape, at_least=name in vocabulary)
-    if extra := sorted(tensors[name].name for name in tensors.keys() - needed.keys()):
-        log.warning("tensors not used", file=str(checkpoint.path), tensors=extra)
+    used = {tensors[name].name for name in needed}
+    return sorted({tensors[name].name for name in tensors.keys() - needed.keys()} - used)
 
 
 def _check_shape(tensor: Tensor, shape: tuple[int, ...], *, at_least: bool) -> None:

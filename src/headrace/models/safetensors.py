@@ -29,6 +29,9 @@ MAX_HEADER = 100_000_000
 
 MAX_DIMS = 8
 
+SAMPLES, SAMPLE_BYTES = 1024, 512
+"""Of a tensor that is only compared to another."""
+
 _ITEM_BYTES = {
     "BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "U16": 2, "I16": 2,
     "F16": 2, "BF16": 2, "U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8,
@@ -92,6 +95,13 @@ class SafetensorsFile:
             return decode(tensor.type, tensor.shape, raw)
         except ValueError as error:
             raise ModelFileError(self.path, f"tensor {tensor.name!r} {error}") from error
+
+    def sample(self, tensor: Tensor) -> bytes:
+        """Some of the tensor's bytes: the beginnings of parts of equal size."""
+        step = max(tensor.size // SAMPLES, SAMPLE_BYTES)
+        starts = range(tensor.start, tensor.start + tensor.size, step)
+        end = tensor.start + tensor.size
+        return b"".join(self._mapped[at : min(at + SAMPLE_BYTES, end)] for at in starts)
 
     def release(self, tensor: Tensor) -> None:
         """Gives the tensor's pages back to the system. Whoever reads them again reads the file."""

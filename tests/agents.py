@@ -18,8 +18,17 @@ HEADERS = {
     "x-stainless-retry-count": "0",
 }
 
+OPTIONS: list[Any] = [
+    {"type": "boolean"},
+    {"type": "string", "enum": ["low", "medium", "high"]},
+    {"type": "array", "items": {"type": "string"}, "maxItems": 32},
+    {"type": "object", "additionalProperties": {"type": "string"}},
+    {"type": "number", "minimum": 0, "maximum": 600000},
+]
 
-def _tool(number: int) -> dict[str, Any]:
+
+def tool(number: int, options: int = 0) -> dict[str, Any]:
+    """options: parameters that need not be given, beside the three that every tool has."""
     name = f"{_VERBS[number % len(_VERBS)]}_{_THINGS[number % len(_THINGS)]}_{number}"
     return {
         "name": name,
@@ -32,6 +41,7 @@ def _tool(number: int) -> dict[str, Any]:
                 "path": {"type": "string", "description": "An absolute path"},
                 "limit": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9007199254740991},
                 "text": {"type": "string", "maxLength": 524288, "default": ""},
+                **{f"option_{number}_{i}": OPTIONS[i] for i in range(options)},
             },
             "required": ["path"],
             "additionalProperties": False,
@@ -60,7 +70,7 @@ def request(model: str, *, number: int, max_tokens: int = 64000) -> dict[str, An
             {"type": "text", "text": "You are a coding agent.", "cache_control": _MARK},
             {"type": "text", "text": "\nYou answer briefly.", "cache_control": _MARK},
         ],
-        "tools": [_tool(number) for number in range(TOOLS)],
+        "tools": [tool(number) for number in range(TOOLS)],
         "metadata": {"user_id": '{"device_id":"d","account_uuid":"","session_id":"s"}'},
         "max_tokens": max_tokens,
         "thinking": {"type": "adaptive"},

@@ -148,7 +148,7 @@ _LIMITS = LLParserLimits(
     max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
     # What takes longer than a step of the engine would hold up everyone else's.
     initial_lexer_fuel=400_000,
-    step_lexer_fuel=100_000,
+    step_lexer_fuel=250_000,  # some 20 ms; 24 tools of eight parameters take 130,000
     step_max_items=2_000,  # 10,000 let an ambiguous grammar take half a second for one token
 )
 _stack_lock = threading.Lock()

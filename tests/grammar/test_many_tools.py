@@ -23,5 +23,5 @@ def test_the_tools_of_a_coding_agent_are_within_the_limits_of_a_step(coder_path:
     grammar = answer_grammar(None, calls, None, prompts)
     assert grammar is not None
     matcher = Compiler(tokenizer, model.program.vocab_size).compile(grammar, tokenizer.eos_ids)
-    begun = tokenizer.encode(f'<tool_call>\n{{"name": "{tools[5]["name"]}"', special=True)
+    begun = tokenizer.encode(f'<tool_call>\n{{"name": "{tools[5]["name"]}', special=True)
     assert matcher.allows(begun) == len(begun)

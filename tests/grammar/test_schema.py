@@ -138,6 +138,13 @@ def test_an_optional_part_that_needs_itself_never_comes() -> None:
         [{"properties": {"a": {"const": 1}}}, {"properties": {"b": {"const": 1}}}],
         [{"enum": [{"a": 1}, {}]}, {"type": "object", "required": ["a"]}],
         [{"type": "string", "maxLength": 1}, {"enum": ["x", "xy"]}],
+        [{"not": {"type": "integer"}}, {"type": "number"}],
+        [{"not": {"oneOf": [{"minimum": 2}, {"maximum": 3}]}}, {"const": 2.5}, {"type": "null"}],
+        [
+            {"if": {"oneOf": [{"required": ["c"]}, {"minLength": 2}]}, "else": False},
+            {"minItems": 0},
+        ],
+        [{"contains": {"const": 1}, "type": "array"}, {"const": [0, 0, 0, 0, 1]}],
         [{"type": "integer", "format": "int8"}, {"type": "integer", "minimum": 4}],
         [{"type": "integer", "format": "int8"}, {"type": "integer", "minimum": 200}],
     ],
@@ -148,7 +155,8 @@ def test_one_of_is_satisfied_by_one_branch_alone(branches: Any) -> None:
     if grammar is None:
         return
     valid = jsonschema.Draft202012Validator(schema).is_valid
-    values = (1, 3, 4, 300, 2.5, "x", "xy", True, {"a": 1}, {"a": 1, "b": 1}, {"b": 1}, {})
+    values: tuple[object, ...] = (1, 3, 4, 300, 2.5, "x", "xy", True, None, [1], [0, 0, 0, 0, 1])
+    values = (*values, {"a": 1}, {"a": 1, "b": 1}, {"b": 1}, {})
     taken = [value for value in values if accepts(grammar, compact(value))]
     assert [value for value in taken if not valid(value)] == []
     assert taken or not any(map(valid, values))

@@ -6,7 +6,7 @@ import math
 from itertools import combinations, permutations
 from typing import Any
 
-from headrace.grammar.schemas.form import Form, any_of
+from headrace.grammar.schemas.form import Form, any_of, narrowed
 from headrace.grammar.schemas.node import Node, Rewriter
 from headrace.grammar.schemas.values import Constant, count, spelled
 
@@ -107,17 +107,19 @@ def _contains(node: Node, schema: object) -> None:
         return
     other: Form = True if most is None else node.complement("contains", schema)
     if least == 0:
-        node.parts.append({"items": other} if most is not None else True)
+        node.parts.append(narrowed({"items": other}) if most is not None else True)
         return
     places = range(MAX_CONTAINED if least == 1 else 1)
     node.parts.append(
-        any_of(
-            {
-                "prefixItems": [other] * place + [contained] * least,
-                "items": other,
-                "minItems": place + least,
-            }
-            for place in places
+        narrowed(
+            any_of(
+                {
+                    "prefixItems": [other] * place + [contained] * least,
+                    "items": other,
+                    "minItems": place + least,
+                }
+                for place in places
+            )
         )
         if contained is not False
         else {"type": ["null", "boolean", "number", "string", "object"]}

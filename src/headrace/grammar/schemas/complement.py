@@ -18,6 +18,7 @@ from headrace.grammar.schemas.form import (
     all_of,
     any_of,
     listed,
+    narrowed,
     of_types,
     step,
     without,
@@ -62,9 +63,11 @@ def _type(node: Node, types: object) -> Form:
     excluded = set(listed(types))
     if not excluded or not excluded <= set(TYPES):
         raise node.fault("type", f"A type is one of {', '.join(TYPES)}, or a list of them.")
-    if "integer" in excluded:  # that a number is not whole can't be enforced
+    broken = "integer" in excluded and "number" not in excluded
+    if broken:  # that a number is not whole can't be enforced
         excluded.add("number")
-    return of_types(t for t in TYPES if t not in excluded and t != "integer")
+    form = of_types(t for t in TYPES if t not in excluded and t != "integer")
+    return narrowed(form) if broken else form
 
 
 def _enum(node: Node, values: object) -> Form:
@@ -163,7 +166,7 @@ def _any_of(node: Node, schemas: object) -> Form:
 
 def _one_of(node: Node, schemas: object) -> Form:
     """Values that satisfy none; those that satisfy two are left out."""
-    return all_of(_each(node, "oneOf", schemas))
+    return narrowed(all_of(_each(node, "oneOf", schemas)))
 
 
 def _each(node: Node, key: str, schemas: object) -> list[Form]:

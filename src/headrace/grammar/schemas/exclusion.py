@@ -95,14 +95,15 @@ class Exclusion:
             if form is True:
                 continue
             assert isinstance(form, dict)
+            if "x-narrowed" in form:
+                continue
             if "$ref" in form:
                 name = form["$ref"].rpartition("/")[2]
                 if name not in seen:
                     seen.add(name)
                     todo.append(self._definitions[name])
             todo += form.get("allOf", ())
-            if "x-narrowed" not in form:
-                parts.append({key: form[key] for key in form if key not in ("$ref", "allOf")})
+            parts.append({key: form[key] for key in form if key not in ("$ref", "allOf")})
         return parts
 
 

@@ -37,6 +37,12 @@ def all_of(parts: Iterable[Form]) -> Form:
     return {"allOf": needed}
 
 
+def narrowed(form: Form) -> Form:
+    """A form that describes less than it stands for, marked so that nobody takes what it leaves out
+    for what the standard excludes (`exclusion`)."""
+    return form if form is True else {"allOf": [form], "x-narrowed": True}
+
+
 def without(name: str) -> Form:
     """Objects that don't have that name."""
     return {"type": "object", "properties": {name: False}}

@@ -10,19 +10,36 @@ that sets up so many tenants and returns the work of one request; `ROWS` names t
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import random
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 from uuid import UUID
 
+from headrace.access.authenticator import Authenticator
+from headrace.access.changes import Changes
+from headrace.access.key import Key
 from headrace.dispatch.arbiter import Arbiter
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.policy import adjusted, usual_policies
+from headrace.quotas.limit import Draw, Limit
+from headrace.quotas.memory import MemoryStore
+from headrace.quotas.store import Settlement
+from headrace.quotas.underway import Live, Underway
+from headrace.store import schema
+from headrace.store.database import Database
+from headrace.store.url import database_url
 
 KNOWN = (10, 1_000, 100_000)
 PLACES = 64
 STEP = 0.01  # seconds between two requests, of the clock that is played
+
+T = TypeVar("T")
 
 Work = Callable[[], object]
 Row = Callable[[int], Work]
@@ -86,7 +103,132 @@ def dispatch_with_waiting(known: int) -> Work:
     return Dispatch(known, 1_000).request
 
 
+def now(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        call.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    raise AssertionError("it waited")
+
+
+class Keys:
+    """An authenticator on an SQLite file with a key of each known tenant. asked: how many of them
+    are asked for, in turn. capacity: how many of them it remembers."""
+
+    PEPPER = b"p" * 32
+
+    def __init__(self, known: int, asked: int, capacity: int) -> None:
+        self._folder = TemporaryDirectory()
+        self._database = Database.open(database_url(None, Path(self._folder.name)))
+        self._fill(known)
+        self._loop = asyncio.new_event_loop()
+        self._authenticator = Authenticator(
+            self._database, self.PEPPER, Changes(self._database), capacity=capacity
+        )
+        self._texts = itertools.cycle(Key(str(n), "s").text for n in range(min(known, asked)))
+        weakref.finalize(self, self._folder.cleanup)
+
+    def _fill(self, known: int) -> None:
+        ids = [(UUID(int=n + 1), Key(str(n), "s")) for n in range(known)]
+        limits = {"limits": "{}", "created_at": 1}
+        owners = [{"id": id, "name": f"tenant-{key.id}", **limits} for id, key in ids]
+        held = [{"id": key.id, "tenant_id": id, "scopes": "inference", **limits} for id, key in ids]
+        digests = [
+            {"key_id": key.id, "number": 1, "digest": key.digest(self.PEPPER), "created_at": 1}
+            for _, key in ids
+        ]
+        with self._database.transaction(write=True) as connection:
+            for table, rows in (
+                (schema.tenants, owners),
+                (schema.keys, held),
+                (schema.key_secrets, digests),
+            ):
+                connection.execute(table.insert(), rows)
+
+    def request(self) -> None:
+        call = self._authenticator.authenticate(next(self._texts))
+        self._loop.run_until_complete(call)
+
+
+def keys_remembered(known: int) -> Work:
+    keys = Keys(known, 10, 10_000)
+    for _ in range(10):
+        keys.request()
+    return keys.request
+
+
+def keys_looked_up(known: int) -> Work:
+    return Keys(known, known, 1).request
+
+
+LIMITS = tuple(
+    Limit(
+        kind=kind,
+        unit=unit,
+        name=name,
+        subject="tenant",
+        whose="acme",
+        counter=name,
+        size=1 << 40,
+        rate=1 << 40,
+        stated=1 << 40,
+    )
+    for name, kind, unit in (
+        ("requests_per_minute", "rate", "request"),
+        ("input_tokens_per_minute", "rate", "input_token"),
+        ("concurrent_requests", "slots", "place"),
+    )
+)
+DRAWS = [Draw(limit, 1) for limit in LIMITS]
+ENDS = [Settlement(limit, 1, 1) for limit in LIMITS]
+
+
+def quotas(known: int) -> Work:
+    """Reserve and settle, of known tenants in turn, with three limits each."""
+    milliseconds = itertools.count(step=10)
+    store = MemoryStore(lambda: next(milliseconds))
+    accounts = itertools.cycle(str(n) for n in range(known))
+    ids = itertools.count()
+
+    def request() -> None:
+        account, id = next(accounts), str(next(ids))
+        now(store.reserve(account, id, DRAWS))
+        now(store.settle(account, id, ENDS))
+
+    for _ in range(known):
+        request()
+    return request
+
+
+def leases(known: int) -> Work:
+    """What an edge with shared counters does to know which leases are due. Each known tenant had a
+    request, PLACES of them still have one, and another comes and ends."""
+    seconds = itertools.count(step=0.01)
+    clock = [0.0]
+    underway = Underway(6.0, lambda: clock[0])
+    for n in range(known):
+        underway.add(f"known-{n}", Live(str(n), (), shared=True))
+        underway.pop(f"known-{n - PLACES}")
+    ids = itertools.count()
+
+    def request() -> None:
+        clock[0] = next(seconds)
+        id = f"busy-{next(ids)}"
+        underway.add(id, Live("busy", (), shared=True))
+        for account in underway.due(16):
+            underway.renewed(account)
+        underway.pop(id)
+
+    return request
+
+
 ROWS: dict[str, Row] = {
+    "key, remembered": keys_remembered,
+    "key, looked up": keys_looked_up,
+    "quotas, reserve and settle": quotas,
+    "quotas, leases of an edge": leases,
     "dispatch, nobody waits": dispatch,
     "dispatch, 1,000 wait": dispatch_with_waiting,
 }

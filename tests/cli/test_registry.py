@@ -134,41 +134,49 @@ def test_a_key_is_rotated_and_two_secrets_live(run: Run) -> None:
 
 def test_aliases_are_set_listed_and_removed(run: Run) -> None:
     run("tenants", "create", "acme")
-    everybodys = run("aliases", "set", "chat", "a")
-    own = run("aliases", "set", "chat", "b@1", "--tenant", "acme")
+    everybodys = run("aliases", "set", "chat", "smollm2-135m")
+    own = run("aliases", "set", "chat", "b@1", "--tenant", "acme", "--force")
     assert (everybodys["tenant"], own["tenant"]) == (None, "acme")
-    assert run("aliases", "list") == [everybodys, own]
+    there, dangling = run("aliases", "list")
+    assert there == everybodys | {"exists": True}
+    assert dangling == own | {"exists": False}
+    assert run("aliases", "list", "--tenant", "acme") == [dangling]
     assert run("tenants", "show", "acme")["aliases"] == {"chat": "b@1"}
     assert run("aliases", "remove", "chat", "--tenant", "acme") == own
-    assert run("aliases", "list") == [everybodys]
+    assert run("aliases", "list") == [there]
 
 
 def test_pins_are_set_listed_and_removed(run: Run) -> None:
     run("tenants", "create", "acme")
-    run("pins", "set", "--tenant", "acme", "a", "v1")
-    pin = run("pins", "set", "--tenant", "acme", "a", "v2")
-    assert run("pins", "list") == [pin] == [{"tenant": "acme", "model": "a", "version": "v2"}]
+    run("pins", "set", "--tenant", "acme", "a", "v1", "--force")
+    pin = run("pins", "set", "--tenant", "acme", "a", "v2", "--force")
+    assert pin == {"tenant": "acme", "model": "a", "version": "v2"}
+    assert run("pins", "list") == [pin | {"exists": False}]
     assert run("tenants", "show", "acme")["pins"] == {"a": "v2"}
     assert run("pins", "remove", "--tenant", "acme", "a") == pin
     assert run("pins", "list") == []
 
 
 def test_prices_are_exact_and_follow_one_another(run: Run) -> None:
-    first = run("prices", "set", "a", "--input", "0.15", "--output", "0.60")
+    first = run("prices", "set", "a", "--input", "0.15", "--output", "0.60", "--force")
     assert (first["input"], first["cached_input"], first["output"]) == ("0.15", "0.15", "0.60")
     assert first["long_from"] is first["long_input"] is None
     second = run(
         *("prices", "set", "a", "--input", "1", "--cached-input", "0.125", "--output", "2"),
+        "--force",
         *("--long-from", "32000", "--long-input", "1.5"),
     )
     assert (second["version"], second["cached_input"]) == (2, "0.125")
     assert (second["long_input"], second["long_cached_input"]) == ("1.50", "1.50")
     assert (second["long_from"], second["long_output"]) == (32000, "2.00")
-    later = run("prices", "set", "a", "--input", "9", "--output", "9", "--from", "7d")
-    other = run("prices", "set", "b", "--input", "0", "--output", "0")
-    assert run("prices", "list") == [second, other]
-    assert run("prices", "list", "--model", "b") == [other]
-    assert run("prices", "list", "--all", "--model", "a") == [first, second, later]
+    later = run("prices", "set", "a", "--input", "9", "--output", "9", "--from", "7d", "--force")
+    other = run("prices", "set", "b", "--input", "0", "--output", "0", "--force")
+    unknown = {"exists": False}
+    assert run("prices", "list") == [second | unknown, other | unknown]
+    assert run("prices", "list", "--model", "b") == [other | unknown]
+    assert run("prices", "list", "--all", "--model", "a") == [
+        price | unknown for price in (first, second, later)
+    ]
 
 
 def test_the_log_tells_who_changed_what(run: Run) -> None:
@@ -221,6 +229,14 @@ def test_tables_are_for_people(run: Run) -> None:
         ("keys rotate nope", "there is no key nope"),
         ("keys rotate nope --grace soon", "--grace: 'soon' is no span"),
         ("aliases set chat chat", "cannot stand for itself"),
+        ("aliases set chat smollm2-135", "no model or alias 'smollm2-135'; did you mean"),
+        ("aliases set chat smollm2-135m@v9", "there is no version 'v9' of smollm2-135m"),
+        ("pins set --tenant acme smollm2-135m v9", "there is no version 'v9' of smollm2-135m"),
+        ("pins set --tenant acme nope v9", "there is no model 'nope'"),
+        ("prices set nope --input 1 --output 1", "there is no model 'nope'"),
+        ("tenants create (others)", "a tenant's name is 1 to 200 letters"),
+        ("tenants create ../../x", "a tenant's name is 1 to 200 letters"),
+        ("tenants update acme --models a,,b", "has an empty name"),
         ("aliases set chat a --tenant nobody", "there is no tenant 'nobody'"),
         ("aliases remove chat", "there is no alias 'chat' of everybody"),
         ("pins remove --tenant acme a", "acme has no pin for 'a'"),
@@ -228,7 +244,7 @@ def test_tables_are_for_people(run: Run) -> None:
         ("prices set a --input x --output 1", "--input: 'x' is not an amount"),
         ("prices set a --input 1 --output 1 --long-from 9", "--long-from goes with"),
         ("prices set a --input 1 --output 1 --long-input 9", "--long-from goes with"),
-        ("prices set a --input 1 --output 1 --from 2001-01-01", "in the past"),
+        ("prices set gemma3-270m --input 1 --output 1 --from 2001-01-01", "in the past"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(

@@ -112,7 +112,7 @@ def test_aliases_and_pins_act_at_once_and_the_last_pin_takes_its_version_along(
     old, new = (f"small@{version.version}" for version in versions)
     assert ask(both, old).status_code == 404
     both.command("aliases", "set", "fast", "small", "--tenant", TENANT)
-    both.command("pins", "set", "small", versions[0].version, "--tenant", TENANT)
+    both.command("pins", "set", "small", versions[0].version, "--tenant", TENANT, "--force")
     wait_for(lambda: old in told(both))
     wait_for(lambda: route(both, "fast") == f"alias fast -> small (pin) -> {old}")
     assert route(both, new) == new

@@ -3,13 +3,15 @@ a write transaction. tenant: its name, or None for everybody."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, or_, select, update
 
 from headrace.access.audit import record
 from headrace.access.errors import AccessError, NotFound
+from headrace.access.known import KnownModels, check_target
 from headrace.access.names import checked_target, checked_word
 from headrace.access.revision import EVERYTHING, Change, begin_change
 from headrace.access.tenants import get_tenant
@@ -38,19 +40,28 @@ def list_aliases(connection: Connection, tenant: str | None = None) -> list[Alia
 
 
 def set_alias(
-    connection: Connection, name: str, target: str, *, tenant: str | None = None, actor: str
+    connection: Connection,
+    name: str,
+    target: str,
+    *,
+    tenant: str | None = None,
+    actor: str,
+    known: KnownModels | None = None,
 ) -> Alias:
     """Make the name stand for the target from now on, whatever it stood for.
 
+    known: the models that a target must be one of; None: whatever the target is.
+
     Raises:
         NotFound: there is no such tenant.
-        AccessError: an unusable name or target.
+        AccessError: an unusable name or target, a target that means nothing, or a circle.
     """
     begin_change(connection, _concerned(tenant))
     alias = Alias(tenant=tenant, name=checked_word("name", name), target=checked_target(target))
     if name == target:
         raise AccessError("an alias cannot stand for itself")
     owner = _owner(connection, tenant)
+    _check_way(connection, owner, name, target, known)
     before = _target(connection, owner, name)
     if before is None:
         values = {"id": uuid7(), "tenant_id": owner, "name": name, "target": target}
@@ -73,6 +84,35 @@ def remove_alias(
     connection.execute(delete(aliases).where(*_is(owner, name)))
     _record(connection, actor, "alias.remove", tenant, name, target, None)
     return Alias(tenant=tenant, name=name, target=target)
+
+
+def _check_way(
+    connection: Connection,
+    owner: UUID | None,
+    name: str,
+    target: str,
+    known: KnownModels | None,
+) -> None:
+    """Raises AccessError for a target that means nothing, and for a circle, of whichever tenant
+    that would see it."""
+    everybodys: dict[str, str] = {}
+    owned: defaultdict[UUID, dict[str, str]] = defaultdict(dict)
+    everything = select(aliases.c.tenant_id, aliases.c.name, aliases.c.target)
+    if owner is not None:
+        everything = everything.where(
+            or_(aliases.c.tenant_id.is_(None), aliases.c.tenant_id == owner)
+        )
+    for whose, alias, stands_for in connection.execute(everything):
+        (everybodys if whose is None else owned[whose])[alias] = stands_for
+    (everybodys if owner is None else owned[owner])[name] = target
+    if known is not None:
+        check_target(known, target, everybodys.keys() | (owned[owner].keys() if owner else set()))
+    for own in owned.values() or [{}]:
+        way = [name]
+        while (step := own.get(way[-1], everybodys.get(way[-1]))) is not None:
+            if step in way:
+                raise AccessError(f"the alias leads back to itself: {' -> '.join([*way, step])}")
+            way.append(step)
 
 
 def _concerned(tenant: str | None) -> Change:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from headrace.access.audit import record
 from headrace.access.errors import NotFound
+from headrace.access.known import KnownModels, check_version
 from headrace.access.names import checked_word
 from headrace.access.revision import Change, begin_change
 from headrace.access.tenants import get_tenant
@@ -35,16 +36,28 @@ def list_pins(connection: Connection, tenant: str | None = None) -> list[Pin]:
     return [Pin(**row._mapping) for row in rows]
 
 
-def set_pin(connection: Connection, tenant: str, model: str, version: str, *, actor: str) -> Pin:
+def set_pin(
+    connection: Connection,
+    tenant: str,
+    model: str,
+    version: str,
+    *,
+    actor: str,
+    known: KnownModels | None = None,
+) -> Pin:
     """Make the tenant stay with the version, whichever it stayed with.
+
+    known: the models and versions that there are; None: whatever they are.
 
     Raises:
         NotFound: there is no such tenant.
-        AccessError: an unusable name or version.
+        AccessError: an unusable name or version, or one that does not exist.
     """
     begin_change(connection, Change("tenant", tenant))
     checked_word("model's name", model)
     checked_word("version", version)
+    if known is not None:
+        check_version(known, model, version)
     owner = get_tenant(connection, tenant)
     before = owner.pins.get(model)
     if before is None:

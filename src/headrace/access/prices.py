@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, insert, select
 
 from headrace.access.audit import record
 from headrace.access.errors import AccessError
+from headrace.access.known import KnownModels, check_model
 from headrace.access.names import checked_word
 from headrace.access.price import HIGHEST_RATE, Price, Rates
 from headrace.access.revision import Change, begin_change
@@ -54,14 +55,19 @@ def set_price(
     long_from: int | None = None,
     long_rates: Rates | None = None,
     valid_from: int | None = None,
+    known: KnownModels | None = None,
 ) -> Price:
     """Write down another version of the model's price. valid_from: unix milliseconds, now if None.
+    known: the models that there are; None: whatever the name is.
 
     Raises:
-        AccessError: an unusable name, rate or threshold, or a moment that has passed.
+        AccessError: an unusable name, rate or threshold, a moment that has passed, or a model that
+            does not exist.
     """
     begin_change(connection, Change("price", model))
     checked_word("model's name", model)
+    if known is not None:
+        check_model(known, model)
     now = time.time_ns() // 1_000_000
     if valid_from is not None and valid_from < now:
         raise AccessError("a price cannot become valid in the past")

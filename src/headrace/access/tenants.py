@@ -3,6 +3,7 @@ want a write transaction."""
 
 from __future__ import annotations
 
+import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
@@ -22,10 +23,26 @@ from headrace.access.tenant import ServiceClass, Tenant
 from headrace.store.ids import uuid7
 from headrace.store.schema import aliases, pins, tenants
 
-NAME_LENGTH = 200
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}", re.ASCII)
 HEAVIEST = 1000
 MOST_COMPARED = 1000
 """Names that a name without a tenant is compared with."""
+
+
+def checked_name(name: str) -> str:
+    """Itself, where a new tenant may have it. Tenants of older releases keep names that this
+    refuses. Raises AccessError."""
+    if not _NAME.fullmatch(name):
+        raise AccessError(
+            "a tenant's name is 1 to 200 letters, digits and . _ @ + -, and begins with a letter "
+            "or a digit"
+        )
+    return name
+
+
+def is_usual_name(name: str) -> bool:
+    """Whether `checked_name` has nothing against it."""
+    return _NAME.fullmatch(name) is not None
 
 
 def find_tenant(connection: Connection, name: str) -> Tenant | None:
@@ -73,6 +90,7 @@ def create_tenant(
     AlreadyExists: the name is taken.
     AccessError: an unusable name or value.
     """
+    checked_name(name)
     begin_change(connection, Change("tenant", name))
     if find_tenant(connection, name) is not None:
         raise AlreadyExists(f"there is a tenant {name!r} already")
@@ -165,9 +183,6 @@ def _columns(tenant: Tenant) -> dict[str, object]:
 
 
 def _checked(tenant: Tenant) -> Tenant:
-    name = tenant.name
-    if not name.isprintable() or name != name.strip() or not 0 < len(name) <= NAME_LENGTH:
-        raise AccessError(f"a tenant's name is 1 to {NAME_LENGTH} printable characters")
     if tenant.service_class not in get_args(ServiceClass):
         known = ", ".join(get_args(ServiceClass))
         raise AccessError(f"there is no class {tenant.service_class!r}; there are {known}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.books import about_models, actor, changing, in_data_dir, reading
+from headrace.cli.known import CatalogueModels, Force
 from headrace.cli.output import JsonFlag, print_record, print_rows
 from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.access.aliases import Alias
 
 app = typer.Typer(
     help="Other names for models, a tenant's or everybody's. A running service follows at once.",
@@ -21,7 +26,7 @@ Owner = Annotated[str | None, typer.Option(help="Whose name it is (default: ever
 
 
 @app.command("set")
-@in_data_dir
+@about_models
 def put(
     settings: Settings,
     name: Name,
@@ -29,29 +34,44 @@ def put(
         str, typer.Argument(metavar="TARGET", help="A model's name, or name@version.")
     ],
     tenant: Owner = None,
+    force: Force = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a name stand for a model, whatever it stood for."""
     from headrace.access.aliases import set_alias
 
+    known = CatalogueModels(settings)
     with changing(settings, make=True) as connection:
-        alias = set_alias(connection, name, target, tenant=tenant, actor=actor())
+        alias = set_alias(
+            connection, name, target, tenant=tenant, actor=actor(), known=None if force else known
+        )
     print_record(asdict(alias), as_json=as_json)
 
 
 @app.command("list")
-@in_data_dir
+@about_models
 def list_all(
     settings: Settings,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's own.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List aliases, everybody's first."""
+    """List aliases, everybody's first. Where `exists` is no, the alias means nothing any more."""
     from headrace.access.aliases import list_aliases
+    from headrace.access.known import exists
 
     with reading(settings) as connection:
-        rows = [asdict(alias) for alias in list_aliases(connection, tenant)]
+        found = list_aliases(connection)
+    known = CatalogueModels(settings)
+    rows = [
+        asdict(alias) | {"exists": exists(known, alias.target, _seen_by(alias.tenant, found))}
+        for alias in found
+        if tenant in (None, alias.tenant)
+    ]
     print_rows(rows, as_json=as_json, empty="no aliases")
+
+
+def _seen_by(tenant: str | None, found: Sequence[Alias]) -> set[str]:
+    return {alias.name for alias in found if alias.tenant in (None, tenant)}
 
 
 @app.command()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from headrace.store.database import Database
 
 in_data_dir = with_settings("data_dir", "database_url", "config")
+about_models = with_settings("data_dir", "database_url", "models_dir", "config")
+"""For commands that must know which models there are."""
 
 
 @contextmanager

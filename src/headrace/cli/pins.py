@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.books import about_models, actor, changing, in_data_dir, reading
+from headrace.cli.known import CatalogueModels, Force
 from headrace.cli.output import JsonFlag, print_record, print_rows
 from headrace.settings import Settings
 
@@ -21,7 +22,7 @@ Model = Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")
 
 
 @app.command("set")
-@in_data_dir
+@about_models
 def put(
     settings: Settings,
     tenant: Owner,
@@ -29,28 +30,35 @@ def put(
     version: Annotated[
         str, typer.Argument(metavar="VERSION", help="As `headrace models` shows it.")
     ],
+    force: Force = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Make a tenant stay with a version, whichever it stayed with."""
     from headrace.access.pins import set_pin
 
+    known = CatalogueModels(settings)
     with changing(settings) as connection:
-        pin = set_pin(connection, tenant, model, version, actor=actor())
+        pin = set_pin(
+            connection, tenant, model, version, actor=actor(), known=None if force else known
+        )
     print_record(asdict(pin), as_json=as_json)
 
 
 @app.command("list")
-@in_data_dir
+@about_models
 def list_all(
     settings: Settings,
     tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List pins."""
+    """List pins. Where `exists` is no, the version is not here any more."""
+    from headrace.access.known import exists
     from headrace.access.pins import list_pins
 
     with reading(settings) as connection:
-        rows = [asdict(pin) for pin in list_pins(connection, tenant)]
+        pins = list_pins(connection, tenant)
+    known = CatalogueModels(settings)
+    rows = [asdict(pin) | {"exists": exists(known, f"{pin.model}@{pin.version}")} for pin in pins]
     print_rows(rows, as_json=as_json, empty="no pins")
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import actor, changing, in_data_dir, reading
+from headrace.cli.books import about_models, actor, changing, reading
+from headrace.cli.known import CatalogueModels, Force
 from headrace.cli.moments import iso, moment_ahead
 from headrace.cli.output import CommandError, JsonFlag, print_record, print_rows
 from headrace.settings import Settings
@@ -22,7 +23,7 @@ app = typer.Typer(
 
 
 @app.command("set")
-@in_data_dir
+@about_models
 def put(
     settings: Settings,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model's name.")],
@@ -53,6 +54,7 @@ def put(
         str | None,
         typer.Option("--from", metavar="MOMENT", help="A span (7d) or a date (default: now)."),
     ] = None,
+    force: Force = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write down a price, which holds for requests that begin from its moment on. Amounts are in
@@ -79,12 +81,14 @@ def put(
         )
     )
     moment = None if valid_from is None else moment_ahead(valid_from, "--from")
+    known = CatalogueModels(settings)
     with changing(settings, make=True) as connection:
         price = set_price(
             connection,
             model,
             rates,
             actor=actor(),
+            known=None if force else known,
             long_from=long_from,
             long_rates=long_rates,
             valid_from=None if moment is None else int(moment.timestamp() * 1000),
@@ -93,7 +97,7 @@ def put(
 
 
 @app.command("list")
-@in_data_dir
+@about_models
 def list_all(
     settings: Settings,
     model: Annotated[str | None, typer.Option(help="Only this model's.")] = None,
@@ -102,7 +106,7 @@ def list_all(
     ] = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """List prices a million tokens."""
+    """List prices a million tokens. Where `exists` is no, there is no model of this name here."""
     from headrace.access.prices import list_prices, prices_at
 
     with reading(settings) as connection:
@@ -111,7 +115,9 @@ def list_all(
         else:
             present = prices_at(connection, time.time_ns() // 1_000_000)
             prices = [price for price in present.values() if model in (None, price.model)]
-    print_rows([_record(price) for price in prices], as_json=as_json, empty="no prices")
+    names = CatalogueModels(settings).names()
+    rows = [_record(price) | {"exists": price.model in names} for price in prices]
+    print_rows(rows, as_json=as_json, empty="no prices")
 
 
 def _rate(text: str, option: str) -> int:

@@ -92,6 +92,16 @@ class Served:
             specs.append(spec_of(settings, model, version, draft, catalogue.get(text)))
         return cls(settings, specs, texts)
 
+    def versions(self, name: str) -> list[str]:
+        """The installed versions of a served model."""
+        from headrace.models.catalogue import Catalogue
+
+        text = self.texts.get(name)
+        if text is None:
+            return []
+        found = Catalogue(self.settings.models_dir).versions(text)
+        return [version.version for version in found if version.is_whole()]
+
     def pinned(self, name: str, version: str) -> ModelSpec | None:
         """How an installed version is served that is not the current one."""
         from headrace.hosting.spec import spec_of
@@ -210,7 +220,7 @@ async def _serve_edge(
         max_choices=settings.max_choices,
         open_metrics=open_metrics,
     )
-    office = Office(books.database, changes, books.pepper)
+    office = Office(books.database, changes, books.pepper, served.versions)
     server = Server(
         create_app(services, aside, office),
         on_stop=models.drain,

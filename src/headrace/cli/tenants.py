@@ -71,10 +71,12 @@ def create(
 @in_data_dir
 def list_all(settings: Settings, as_json: JsonFlag = False) -> None:
     """List tenants."""
-    from headrace.access.tenants import list_tenants
+    from headrace.access.tenants import is_usual_name, list_tenants
 
     with reading(settings) as connection:
         rows = [_record(tenant) for tenant in list_tenants(connection)]
+    if unusual := [row["name"] for row in rows if not is_usual_name(str(row["name"]))]:
+        typer.echo(f"names that no new tenant may have: {', '.join(map(repr, unusual))}", err=True)
     if not as_json:
         rows = [{k: v for k, v in row.items() if k not in ("aliases", "pins")} for row in rows]
     print_rows(rows, as_json=as_json, empty="no tenants")

@@ -117,7 +117,7 @@ async def test_prices(hq: Headquarters) -> None:
 
 async def test_lists_come_page_by_page(either_hq: Headquarters) -> None:
     hq = either_hq
-    names = [f"tenant {number}" for number in range(5)]
+    names = [f"tenant-{number}" for number in range(5)]
     for name in names:
         await hq.ask("POST", "/tenants", 201, name=name)
     for _ in range(4):
@@ -200,3 +200,34 @@ async def test_what_is_wrong_is_named(
 ) -> None:
     error = (await hq.ask(method, path, 400, **fields))["error"]
     assert (error["param"], error["type"]) == (param, "invalid_request_error")
+
+
+async def test_what_does_not_exist_and_circles_are_refused_by_name(hq: Headquarters) -> None:
+    await hq.ask("POST", "/tenants", 201, name="acme")
+    whose = {"query": {"tenant": "acme"}}
+
+    async def said(method: str, path: str, **fields: Any) -> str:
+        error: str = (await hq.ask(method, path, 400, **fields))["error"]["message"]
+        return error
+
+    assert "no model or alias 'tinny'" in await said("PUT", "/aliases/a", target="tinny")
+    assert "no version 'v9' of tiny" in await said("PUT", "/aliases/a", target="tiny@v9")
+    assert "no version 'v9' of tiny" in await said("PUT", "/pins/tiny", version="v9", **whose)
+    assert "no model 'nope'" in await said("PUT", "/pins/nope", version="v1", **whose)
+    assert "no model 'nope'" in await said("POST", "/prices", model="nope", input="1", output="1")
+    await hq.ask("PUT", "/aliases/a", target="auto")
+    await hq.ask("PUT", "/aliases/b", target="a")
+    assert "a -> b -> a" in await said("PUT", "/aliases/a", target="b")
+    await hq.ask("PUT", "/aliases/c", target="b", **whose)
+    assert "leads back" in await said("PUT", "/aliases/b", target="c", **whose)
+
+
+@pytest.mark.parametrize("name", ["(others)", "../../x", "a b", "a\nb", "-x", "", "x" * 201])
+async def test_a_tenants_name_has_a_strict_form(hq: Headquarters, name: str) -> None:
+    error = (await hq.ask("POST", "/tenants", 400, name=name))["error"]
+    assert error["param"] == "name"
+
+
+async def test_a_tenant_that_may_use_no_model_is_refused(hq: Headquarters) -> None:
+    error = (await hq.ask("POST", "/tenants", 400, name="acme", models=[]))["error"]
+    assert error["param"] == "models"

@@ -14,6 +14,13 @@ Name = Annotated[
         description="Printable characters, without space at either end.",
     ),
 ]
+NewName = Annotated[
+    str,
+    Meta(
+        pattern="^[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}\\Z",
+        description="Letters, digits and . _ @ + -; the first is a letter or a digit.",
+    ),
+]
 Word = Annotated[
     str,
     Meta(pattern="^[!-?A-~]{1,200}\\Z", description="Visible ASCII without @."),

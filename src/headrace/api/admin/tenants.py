@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from headrace.api.admin.fields import Name, ServiceClass, Weight, Word
+from headrace.api.admin.fields import NewName, ServiceClass, Weight, Word
 from headrace.api.admin.limits import LimitsChange, LimitsView
 from headrace.api.admin.pages import Page
 
@@ -17,7 +17,7 @@ Models = Annotated[list[Word], Meta(min_length=1, max_length=1000)]
 class TenantBody(msgspec.Struct, frozen=True, kw_only=True):
     """models: names of those it may use; all without."""
 
-    name: Name
+    name: NewName
     service_class: ServiceClass = "default"
     weight: Weight = 1
     limits: LimitsChange = LimitsChange()

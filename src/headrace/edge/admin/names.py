@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from headrace.access.aliases import Alias, list_aliases, remove_alias, set_alias
+from headrace.access.known import KnownModels
 from headrace.access.pins import Pin, list_pins, remove_pin, set_pin
 from headrace.api.admin.aliases import AliasList, AliasView
 from headrace.api.admin.pins import PinList, PinView
@@ -14,8 +15,9 @@ from headrace.edge.admin.values import given
 
 
 class Aliases:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, known: KnownModels) -> None:
         self._office = office
+        self._known = known
 
     async def list(self, ask: Ask) -> AliasList:
         tenant = given(ask.query.tenant)
@@ -26,7 +28,9 @@ class Aliases:
         name, tenant, target = ask.path["name"], given(ask.query.tenant), ask.body.target
         return _alias(
             await self._office.change(
-                lambda db: set_alias(db, name, target, tenant=tenant, actor=ask.actor)
+                lambda db: set_alias(
+                    db, name, target, tenant=tenant, actor=ask.actor, known=self._known
+                )
             )
         )
 
@@ -41,8 +45,9 @@ class Aliases:
 
 
 class Pins:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, known: KnownModels) -> None:
         self._office = office
+        self._known = known
 
     async def list(self, ask: Ask) -> PinList:
         tenant = given(ask.query.tenant)
@@ -53,7 +58,7 @@ class Pins:
         model, tenant, version = ask.path["model"], ask.query.tenant, ask.body.version
         return _pin(
             await self._office.change(
-                lambda db: set_pin(db, tenant, model, version, actor=ask.actor)
+                lambda db: set_pin(db, tenant, model, version, actor=ask.actor, known=self._known)
             )
         )
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 from sqlalchemy import Connection
 
 from headrace.access.changes import Changes
+from headrace.edge.admin.known import Installed
 from headrace.store.database import Database
 from headrace.store.reports import Reports
 
@@ -15,10 +16,17 @@ T = TypeVar("T")
 
 
 class Office:
-    """pepper: of the digests of keys."""
+    """pepper: of the digests of keys. installed: the versions of a served model that are."""
 
-    def __init__(self, database: Database, changes: Changes, pepper: bytes) -> None:
+    def __init__(
+        self,
+        database: Database,
+        changes: Changes,
+        pepper: bytes,
+        installed: Installed = lambda _: (),
+    ) -> None:
         self.pepper = pepper
+        self.installed = installed
         self._database = database
         self._changes = changes
         self._reports = Reports(database)

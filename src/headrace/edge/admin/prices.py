@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.access.known import KnownModels
 from headrace.access.price import Price, Rates, format_rate, parse_rate
 from headrace.access.prices import list_prices, set_price
 from headrace.api.admin.prices import (
@@ -19,8 +20,9 @@ from headrace.edge.admin.values import given, milliseconds
 
 
 class Prices:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: Office, known: KnownModels) -> None:
         self._office = office
+        self._known = known
 
     async def list(self, ask: Ask) -> PriceList:
         model = given(ask.query.model)
@@ -37,6 +39,7 @@ class Prices:
                     body.model,
                     rates,
                     actor=ask.actor,
+                    known=self._known,
                     long_from=None if long is None else long.from_tokens,
                     long_rates=None if long is None else _rates(long),
                     valid_from=milliseconds(body.valid_from),

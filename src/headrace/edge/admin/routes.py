@@ -16,6 +16,7 @@ from headrace.api.openai.operations import HEADERS
 from headrace.api.openapi import make_document
 from headrace.edge.admin.endpoint import Act, AdminEndpoint, Ask, Method
 from headrace.edge.admin.keys import Keys
+from headrace.edge.admin.known import ServedModels
 from headrace.edge.admin.models import HostedModels
 from headrace.edge.admin.names import Aliases, Pins
 from headrace.edge.admin.office import Office
@@ -50,7 +51,8 @@ def admin_document() -> dict[str, Any]:
 
 def _acts(services: Services, office: Office) -> Mapping[str, Act]:
     tenants, keys, records = Tenants(office), Keys(office), Records(office)
-    aliases, pins, prices = Aliases(office), Pins(office), Prices(office)
+    known = ServedModels(services.models, office.installed)
+    aliases, pins, prices = Aliases(office, known), Pins(office, known), Prices(office, known)
     models, service = HostedModels(services.models), Service(services)
 
     async def show_document(ask: Ask) -> object:

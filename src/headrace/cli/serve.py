@@ -144,7 +144,7 @@ async def run(settings: Settings, served: Served, listener: socket.socket) -> No
 
     _cancel_on_signal()
     async with AsyncExitStack() as cleanup:
-        aside = Aside()
+        aside = Aside(int(settings.max_body_bytes))
         cleanup.callback(aside.close)
         workshop = Workshop(aside, published_texts(settings.published_prefixes))
         opening = asyncio.ensure_future(asyncio.to_thread(Books.open, settings))

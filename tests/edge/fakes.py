@@ -179,7 +179,7 @@ class Bytes:
         most: int | None = None,
         **options: Any,
     ) -> Steps[array[int]]:
-        return bounded(self.chat(messages, **options), most)
+        return (yield from bounded(self.chat(messages, **options), most))
 
     def thinking(self, prompt: Sequence[int]) -> Thinking | None:
         """As a test wants it to be."""

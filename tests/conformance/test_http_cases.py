@@ -307,7 +307,7 @@ async def test_rq_06_large_bodies() -> None:
         response = await world.chat(messages=[{"role": "user", "content": content}])
         error = error_of(response, 400)
         assert error["code"] == "context_length_exceeded"
-        assert "at least 513 tokens" in error["message"]
+        assert "at least 513 in the prompt" in error["message"]
         error = error_of(await world.complete(prompt="x" * 4_000_000), 413)
         assert "4000000" in error["message"]
 

@@ -104,7 +104,7 @@ class TestLimits:
             template(source).render(USER)
 
     def test_a_source_that_is_no_chat_template_any_more(self) -> None:
-        with pytest.raises(TemplateError, match="has 300000 characters; up to 262144"):
+        with pytest.raises(TemplateError, match="has 300000 characters; up to 65536"):
             template("x" * 300_000)
 
     def test_all_probes_together_have_the_work_of_one_render(self) -> None:

@@ -28,7 +28,7 @@ DEFAULT_TEMPLATE = (
 PLAIN_TURNS = "User: ... Assistant: ..."
 """What that looks like, for logs."""
 
-MAX_SOURCE = 1 << 18
+MAX_SOURCE = 1 << 16
 """Characters of a template; real ones have up to 30,000."""
 
 Message = Mapping[str, Any]

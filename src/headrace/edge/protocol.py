@@ -403,6 +403,7 @@ class HttpExchange:
         if not connection.writable:
             await connection.flushed()
         if self._over or connection.lost:
+            await asyncio.sleep(0)  # so that one who heeds nothing holds up nobody
             return
         if message["type"] == "http.response.body":
             more = message.get("more_body", False)

@@ -78,7 +78,7 @@ def request(name: str, prompt: list[int], max_tokens: int, **sampling: int) -> G
 @pytest.fixture
 async def service(tiny_path: Path) -> AsyncIterator[Dispatcher]:
     supervisor = Supervisor(config(tiny_path, max_sequences=8), patience=PATIENCE)
-    dispatcher = Dispatcher(supervisor, outage_patience=60)
+    dispatcher = Dispatcher(supervisor)
     await dispatcher.start()
     yield dispatcher
     await dispatcher.stop(grace=0)

@@ -27,7 +27,6 @@ import httpx
 import msgspec
 import psutil
 
-import plots
 from engines.engine import KEY
 from engines.headrace import Headrace
 from headrace.dispatch.policy import usual_policies
@@ -343,6 +342,8 @@ def main() -> None:
     for name, value in report(figures).items():
         print(f"  {name:24} {value:,.2f}")
     if not (args.only or args.cold):
+        import plots
+
         plots.draw_overload(figures, TARGETS["interactive"], DOCS / "overload.png")
 
 

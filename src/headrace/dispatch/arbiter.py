@@ -344,6 +344,12 @@ class Arbiter:
         if rate is None:
             return 0.0
         now = entry.arrived
+        everything = 0.0
+        for each in self.queues.values():
+            everything += each.backlog[long] + each.inflow[long].value(now) * seconds
+        latest = self._until_free(everything, rate, one)
+        if latest <= seconds:
+            return latest  # in whatever order
         work = queue.work_before(entry, seconds)
         end = self._time.end(queue.account, work)
         for name, other in self.queues.items():
@@ -355,6 +361,10 @@ class Arbiter:
             else:
                 backlog = other.backlog[long] + other.inflow[long].value(now) * seconds
                 work += self._time.work_before(end, other.account, backlog)
+        return self._until_free(work, rate, one)
+
+    def _until_free(self, work: float, rate: float, one: float) -> float:
+        """Seconds until so much work is served and a place is free."""
         if math.isinf(one):
             return work / rate
         return max(work / rate, self._steps.until_free(1 + int(work / one)))

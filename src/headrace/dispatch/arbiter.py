@@ -269,7 +269,7 @@ class Arbiter:
                 self._shed(moves, entry, Shed("waited_too_long", waited, 1.0), now)
             else:
                 self._shed(moves, entry, _no_worker(self._outage.left(now)), now)
-        if len(self._deadlines) > 2 * self.waiting + STALE:
+        if len(self._deadlines) > STALE and len(self._deadlines) > STALE + 2 * self.waiting:
             self._deadlines = [
                 each for each in self._deadlines if each[2] in self.queues[each[2].service_class]
             ]
@@ -314,11 +314,14 @@ class Arbiter:
             return _no_worker(outage)
         if math.isinf(left):
             return None
+        rate = self._rate(entry.long)
+        if rate is None:
+            return None
         prefill = self._prefill_time(entry)
         one = queue.typical_cost(entry)
         error = self._error(queue, entry.long)
-        most = self._most(entry.long, left - error * prefill, one, error)
-        wait = outage + self._until_turn(queue, entry, most, math.inf if is_open else one)
+        most = _most(left - error * prefill, one / rate, error)
+        wait = outage + self._until_turn(queue, entry, rate, most, math.inf if is_open else one)
         return _late(wait + prefill, left, wait - most) if wait > most else None
 
     def _error(self, queue: ClassQueue, long: bool) -> float:
@@ -326,23 +329,14 @@ class Arbiter:
         alone = queue.waiting_in[long] == self._waiting_in(long)
         return RATE_ERROR if alone else SHARE_ERROR
 
-    def _most(self, long: bool, left: float, one: float, error: float) -> float:
-        """How long a wait may be by estimate, so that it is no longer than so many seconds though
-        estimates err. one: what a request costs."""
-        if left <= 0:
-            return 0.0
-        rate = self._rate(long)
-        luck = LUCK * math.sqrt(one / rate) if rate else 0.0
-        # error * x + luck * sqrt(x) = left
-        return ((math.sqrt(luck**2 + 4 * error * left) - luck) / (2 * error)) ** 2
-
-    def _until_turn(self, queue: ClassQueue, entry: Entry, seconds: float, one: float) -> float:
+    def _until_turn(
+        self, queue: ClassQueue, entry: Entry, rate: float, seconds: float, one: float
+    ) -> float:
         """Whether a newcomer's turn comes within so many seconds: less than that if it does, else
         more. By what was served a second of late, what waits, and what comes meanwhile; and by
-        when places become free. one: what a request costs; infinite where a place is free."""
-        rate, long = self._rate(entry.long), entry.long
-        if rate is None:
-            return 0.0
+        when places become free. rate: cost that is served a second. one: what a request costs;
+        infinite where a place is free."""
+        long = entry.long
         now = entry.arrived
         everything = 0.0
         for each in self.queues.values():
@@ -393,6 +387,16 @@ class Arbiter:
         wait = queue.backlog[False] / rate / 2 if rate else 1.0
         message = f"{queue.waiting} requests of its class are waiting and no more may join them"
         return Shed("queue_full", message, wait)
+
+
+def _most(left: float, one: float, error: float) -> float:
+    """How long a wait may be by estimate, so that it is no longer than so many seconds though
+    estimates err. one: seconds that a request takes of a full worker."""
+    if left <= 0:
+        return 0.0
+    luck = LUCK * math.sqrt(one)
+    # error * x + luck * sqrt(x) = left
+    return float(((math.sqrt(luck**2 + 4 * error * left) - luck) / (2 * error)) ** 2)
 
 
 def _late(begin: float, left: float, retry: float) -> Shed:

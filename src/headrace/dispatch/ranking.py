@@ -31,8 +31,9 @@ class Ranking(Generic[T]):
             if known[0] == number:
                 return
             del self._order[bisect_left(self._order, known)]
-        rank = self._ranks[thing] = (number, next(self._serial))
-        insort(self._order, (*rank, thing))
+        serial = next(self._serial)
+        self._ranks[thing] = (number, serial)
+        insort(self._order, (number, serial, thing))
 
     def discard(self, thing: T) -> None:
         """Nothing happens if it isn't there."""

@@ -67,12 +67,11 @@ class Room:
         """Whether there is a place that isn't kept for others. One always may run."""
         if not self.taken:
             return self.places > 0
-        kept = sum(
-            max(0, self.floor(other) - self.running[other])
-            for other, seen in self._seen.items()
-            if other != service_class and now - seen < IN_USE
-        )
-        return self.places - self.taken > kept
+        free = self.places - self.taken
+        for other, seen in self._seen.items():
+            if other != service_class and now - seen < IN_USE:
+                free -= max(0, self.floor(other) - self.running[other])
+        return free > 0
 
     def lane_is_open(self, entry: Entry, aged: bool) -> bool:
         """Whether a long request can be next. One that waited too long for a gap in the cache is

@@ -318,7 +318,8 @@ async def test_tc_13_arguments_are_objects_for_the_template(world: World) -> Non
     prompt = bytes(token for token in world.supervisor.model.prompts[-1] if token < 256)
     assert prompt.decode() == "<user>hi[look city=Paris n=2]<tool>x"
     error = error_of(await world.chat(messages=[*HI, called]), 400)
-    assert (error["param"], "have no results" in error["message"]) == ("messages[1]", True)
+    assert error["param"] == "messages[1].tool_calls"
+    assert "have no results" in error["message"]
 
 
 async def test_tc_14_one_finish_and_one_count_of_calls_for_each_choice(world: World) -> None:

@@ -53,6 +53,7 @@ def test_what_is_larger_than_the_limit_as_it_is_sent_is_a_413() -> None:
 @pytest.mark.parametrize(
     "data",
     [TEXT, gzip.compress(TEXT)[:-1], gzip.compress(TEXT)[:20], b"", gzip.compress(TEXT) + b"more"],
+    ids=["plain", "without its last byte", "its beginning", "nothing", "with more behind it"],
 )
 def test_what_is_not_gzip_is_a_400(data: bytes) -> None:
     assert refused(data, "gzip").status == 400

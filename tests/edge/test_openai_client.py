@@ -93,8 +93,15 @@ async def test_errors_are_its_exception_classes(world: World, client: openai.Asy
     assert stranger.value.code == "invalid_api_key"
     with pytest.raises(openai.PermissionDeniedError):
         await client.with_options(api_key="hr-admin_secret").models.list()
+    world.supervisor.pace = 0.001
+    running = [
+        await create(model=MODEL, messages=HI, stream=True, extra_body={"ignore_eos": True})
+        for _ in range(2)
+    ]
     with pytest.raises(openai.InternalServerError) as busy:
-        await create(model=MODEL, messages=HI, n=3)
+        await create(model=MODEL, messages=HI)
+    for stream in running:
+        await stream.close()
     assert (busy.value.status_code, busy.value.code) == (529, "server_is_overloaded")
 
 

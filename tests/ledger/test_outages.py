@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import URL, Engine, event, text
 from structlog.testing import capture_logs
 
 from headrace.ledger import writer
+from headrace.ledger.entries import Journal
 from headrace.ledger.ledger import Ledger
 from headrace.store.database import Database
 from headrace.store.errors import (
@@ -20,6 +22,7 @@ from headrace.store.errors import (
     DatabaseFull,
     DatabaseReplaced,
     DatabaseUnavailable,
+    DiskFails,
 )
 
 from .books import EDGE, Books, close, create_holder
@@ -163,3 +166,88 @@ async def test_after_a_long_outage_requests_are_refused_at_once(
         ledger.open(books.charge())
     assert not ledger.backlog
     move(file.with_suffix(".aside"), file)
+
+
+def put_a_file(folder: Path) -> None:
+    folder.touch()
+
+
+def put_a_loop(folder: Path) -> None:
+    """A link to itself, which no `stat` can follow."""
+    folder.symlink_to(folder)
+
+
+@pytest.mark.parametrize(("put", "kind"), [(put_a_file, DatabaseReplaced), (put_a_loop, DiskFails)])
+async def test_a_folder_that_cannot_be_looked_into_is_a_fault_and_ends_when_it_is_back(
+    put: Callable[[Path], None],
+    kind: type[DatabaseUnavailable],
+    sqlite_url: URL,
+    sqlite: Database,
+    ledger: Ledger,
+) -> None:
+    books = Books(sqlite, create_holder(sqlite))
+    folder = Path(str(sqlite_url.database)).parent
+    aside = folder.with_name("aside")
+    move(folder, aside)
+    put(folder)
+    await until(lambda: type(ledger.fault) is kind)
+    with pytest.raises(kind):
+        await sqlite.run(lambda db: db.execute(text("SELECT 1")).all())
+    charge = books.charge()
+    ledger.open(charge)
+    with pytest.raises(kind):
+        await close(ledger, charge.id)
+    folder.unlink()
+    move(aside, folder)
+    await until(lambda: ledger.fault is None and not ledger.backlog)
+    assert [row["ending"] for row in books.rows()] == ["stop"]
+
+
+async def test_rights_that_are_taken_away_keep_the_entries_and_are_a_fault(
+    sqlite: Database, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver's error that nobody has a name for, of entries and without any."""
+    books = Books(sqlite, create_holder(sqlite))
+    taken = True
+
+    def guarded(work: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            if taken:
+                raise sqlite3.ProgrammingError("permission denied for table charges")
+            return work(*arguments)
+
+        return call
+
+    monkeypatch.setattr(Journal, "probe", guarded(Journal.probe))
+    monkeypatch.setattr(Journal, "write", guarded(Journal.write))
+    with capture_logs() as logs:
+        await until(lambda: ledger.fault is not None)
+        charges = [books.charge() for _ in range(3)]
+        for charge in charges:
+            ledger.open(charge)
+        results = await asyncio.gather(
+            *(close(ledger, charge.id) for charge in charges), return_exceptions=True
+        )
+        assert {type(result) for result in results} == {DatabaseUnavailable}
+        assert "permission denied" in str(ledger.fault)
+        taken = False
+        await until(lambda: ledger.fault is None and not ledger.backlog)
+    assert [row["ending"] for row in books.rows()] == ["stop"] * 3
+    assert alarms(logs) == ["the database cannot be reached"]
+    assert "charge_not_written" not in [entry["event"] for entry in logs]
+
+
+async def test_an_entry_that_the_database_does_not_take_is_refused_alone(
+    sqlite: Database, ledger: Ledger
+) -> None:
+    books = Books(sqlite, create_holder(sqlite))
+    good, bad = books.charge(), books.charge(request_id=object())
+    opened = await asyncio.gather(
+        *(ledger.open(charge).committed() for charge in (good, bad)), return_exceptions=True
+    )
+    assert opened[0] is None
+    assert isinstance(opened[1], Exception)
+    assert not isinstance(opened[1], DatabaseUnavailable)
+    assert ledger.fault is None
+    await close(ledger, good.id)
+    assert [row["ending"] for row in books.rows()] == ["stop"]

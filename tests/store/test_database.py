@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from headrace.store.database import WAL_PAGES, Database
-from headrace.store.errors import DatabaseUnavailable, StoreError
+from headrace.store.errors import DatabaseUnavailable, StoreError, unavailable
 from headrace.store.ids import uuid7
 from headrace.store.schema import counters, keys, tenants
 
@@ -149,3 +149,10 @@ def test_its_folder_is_made_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "headrace.db"
     Database.open(URL.create("sqlite", database=str(path))).close()
     assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["InsufficientPrivilege", "ReadOnlySqlTransaction"])
+def test_rights_that_are_taken_away_make_it_unavailable(kind: str) -> None:
+    psycopg = pytest.importorskip("psycopg")
+    fault = unavailable(getattr(psycopg.errors, kind)("permission denied"), psycopg)
+    assert isinstance(fault, DatabaseUnavailable)

@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 from headrace.ledger.entries import Entry, Journal
 from headrace.ledger.errors import UnknownCharge
 from headrace.store.database import Database
-from headrace.store.errors import DatabaseUnavailable
+from headrace.store.errors import DatabaseUnavailable, reason
 
 BATCH = 500
 DELAY = 0.01
@@ -48,12 +48,22 @@ class Writer:
 
     While the database is locked, full, damaged or down the entries stay here, in order, and it
     tries again. Where nothing is to be written it tries whether something could be.
-    alarm_at: number of waiting entries that is reported as a fault.
+    alarm_at: number of waiting entries that is reported as a fault. clock: seconds that never step
+    back. dice: spread the attempts of several processes.
     """
 
-    def __init__(self, database: Database, *, alarm_at: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        alarm_at: int,
+        clock: Callable[[], float] = time.monotonic,
+        dice: random.Random | None = None,
+    ) -> None:
         self._database = database
         self._alarm_at = alarm_at
+        self._clock = clock
+        self._dice = dice or random.Random()
         self._pending: dict[Pending, None] = {}
         self._queue: deque[Pending] = deque()
         self._bell: SimpleQueue[bool] = SimpleQueue()  # rings with whether it goes on
@@ -76,7 +86,7 @@ class Writer:
     @property
     def failing_seconds(self) -> float:
         """How long every attempt has failed."""
-        return 0.0 if self._fault is None else time.monotonic() - self._failing_since
+        return 0.0 if self._fault is None else self._clock() - self._failing_since
 
     @property
     def oldest(self) -> Entry | None:
@@ -194,8 +204,8 @@ class Writer:
     def _probe(self, journal: Journal) -> None:
         try:
             journal.probe()
-        except DatabaseUnavailable as error:
-            self._failed(error)
+        except Exception as error:  # nothing in it comes from a caller
+            self._failed(_fault_of(error))
         else:
             self._worked()
 
@@ -206,9 +216,9 @@ class Writer:
                 self._write(journal, batch)
                 self._worked()
                 return
-            except DatabaseUnavailable as error:
-                self._failed(error)
-            self._given_up.wait(delay * random.uniform(0.5, 1.0))
+            except Exception as error:
+                self._failed(_fault_of(error))
+            self._given_up.wait(delay * self._dice.uniform(0.5, 1.0))
             delay = min(2 * delay, LONGEST_DELAY)
 
     def _write(self, journal: Journal, batch: Sequence[Pending]) -> None:
@@ -224,7 +234,7 @@ class Writer:
     def _failed(self, fault: DatabaseUnavailable) -> None:
         """One line in the log for each state, however many attempts fail."""
         if self._fault is None:
-            self._failing_since = time.monotonic()
+            self._failing_since = self._clock()
         if type(self._fault) is not type(fault):
             log.critical(
                 "database_unavailable",
@@ -241,8 +251,11 @@ class Writer:
             self._fault = None
 
     def _isolate(self, journal: Journal, batch: Sequence[Pending], error: Exception) -> None:
-        """One of these entries is not acceptable to the database: let it fail alone."""
+        """One of these entries is not acceptable to the database: let it fail alone. It is not the
+        entry's fault where the database does not take what is known to be right either; that is
+        raised."""
         if len(batch) == 1:
+            journal.probe()
             self._tell(self._refuse, batch[0], error)
         else:
             for pending in batch:
@@ -262,6 +275,13 @@ def _fail(pending: Pending, error: Exception) -> None:
     if not pending.written.done():
         pending.written.set_exception(error)
         pending.written.exception()  # it was logged, whether or not anybody waits for it
+
+
+def _fault_of(error: Exception) -> DatabaseUnavailable:
+    """What an error says of the database where no entry can be to blame for it."""
+    if isinstance(error, DatabaseUnavailable):
+        return error
+    return DatabaseUnavailable(f"{type(error).__name__}: {reason(error)}")
 
 
 def _told(entry: Entry) -> dict[str, object]:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 _DISK_FULL, _DAMAGED, _NO_TABLE = "53100", "XX", "42P01"  # PostgreSQL's SQLSTATE codes
+_NO_RIGHTS = ("42501", "25006")  # taken away, or a standby that takes no writes
 
 
 class StoreError(Exception):
@@ -76,7 +77,7 @@ def unavailable(error: BaseException, driver: Any) -> DatabaseUnavailable | None
     damaged = sqlite in (SQLITE_CORRUPT, SQLITE_NOTADB) or "no such table" in told
     if damaged or state.startswith(_DAMAGED) or state == _NO_TABLE:
         return DatabaseDamaged(told)
-    if isinstance(cause, (driver.OperationalError, driver.InterfaceError)):
+    if state in _NO_RIGHTS or isinstance(cause, (driver.OperationalError, driver.InterfaceError)):
         return DatabaseUnavailable(told)
     return None
 

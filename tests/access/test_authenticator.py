@@ -226,6 +226,20 @@ async def test_a_refresh_after_a_change_is_enough(
         await authenticator.authenticate(key.text)
 
 
+async def test_a_key_that_was_revoked_is_looked_up_once_and_not_for_each_request(
+    authenticator: Authenticator, changes: Changes, sqlite: Database, lookups: list[str]
+) -> None:
+    key = create(sqlite)
+    await authenticator.authenticate(key.text)
+    revoke(sqlite, key.id)
+    await changes.refresh()
+    del lookups[:]
+    for _ in range(10):
+        with pytest.raises(InvalidKey):
+            await authenticator.authenticate(key.text)
+    assert len(lookups) == 1
+
+
 async def test_a_new_key_that_was_just_refused_is_accepted_after_a_refresh(
     authenticator: Authenticator, changes: Changes, sqlite: Database
 ) -> None:

@@ -78,8 +78,10 @@ class Authenticator:
         found = await self._lookups.find(name, key)
         credential = found.credential
         if credential is not None and credential.is_valid(self._now()):
+            self._invalid.discard(name)
             self._valid.put(name, found)
         else:
+            self._valid.discard(name)
             self._invalid.put(name, found)
         return found
 

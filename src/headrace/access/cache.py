@@ -44,5 +44,9 @@ class ExpiringCache(Generic[K, V]):
         if len(self._entries) > self._capacity:
             self._entries.popitem(last=False)
 
+    def discard(self, key: K) -> None:
+        """Nothing happens if it isn't there."""
+        self._entries.pop(key, None)
+
     def clear(self) -> None:
         self._entries.clear()

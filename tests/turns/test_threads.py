@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from itertools import count
@@ -147,3 +150,21 @@ def test_threads_are_prepared_before_their_first_work() -> None:
     work: Callable[[], str] = lambda: threading.current_thread().name  # noqa: E731
     assert threads.submit("a", in_one(work)).result(PATIENCE) == names[0]
     threads.close()
+
+
+class Result:
+    """Something that can be referred to weakly."""
+
+
+def test_an_idle_thread_keeps_nothing_of_the_last_request_alive(one: FairThreads) -> None:
+    owner, wanted = Result(), Result()
+    kept = [weakref.ref(owner), weakref.ref(wanted)]
+    box = [wanted]
+    del wanted
+    assert one.submit(owner, in_one(box.pop)).result(PATIENCE) is not None
+    del owner
+    until = time.monotonic() + PATIENCE
+    while any(ref() is not None for ref in kept):
+        assert time.monotonic() < until, "still alive"
+        time.sleep(0.01)
+        gc.collect()

@@ -133,25 +133,16 @@ class FairThreads:
 
     def _work(self) -> None:
         self._prepare()
-        taken = self._next()
-        while taken is not None:
-            owner, task = taken
-            began = self._clock()
-            more = task.advance()
-            taken = self._next(owner, task if more else None, self._clock() - began)
+        while True:
+            taken = self._next()
+            if taken is None:
+                return
+            self._advance(*taken)
+            del taken  # it would live on while the thread is idle
 
-    def _next(
-        self, owner: Hashable = None, task: _Task[Any] | None = None, cost: float | None = None
-    ) -> tuple[Hashable, _Task[Any]] | None:
-        """Hand back what ran, if anything did, and wait for what runs next; None at the end.
-        task: if it has more to do."""
+    def _next(self) -> tuple[Hashable, _Task[Any]] | None:
+        """Wait for what runs next; None at the end."""
         with self._changed:
-            if cost is not None and task is None:
-                self._queue.done(owner, cost)
-            elif cost is not None and task is not None:
-                self._queue.again(owner, task, cost)
-                if task.future.cancelled():  # before it could be found in the queue
-                    self._queue.remove(owner, task)
             while not self._closed:
                 taken = self._queue.take()
                 if taken is not None:
@@ -160,3 +151,16 @@ class FairThreads:
                 self._changed.wait()
                 self._idle -= 1
         return None
+
+    def _advance(self, owner: Hashable, task: _Task[Any]) -> None:
+        """Do one step of what was taken, and hand it back."""
+        began = self._clock()
+        more = task.advance()
+        cost = self._clock() - began
+        with self._changed:
+            if not more:
+                self._queue.done(owner, cost)
+                return
+            self._queue.again(owner, task, cost)
+            if task.future.cancelled():  # before it could be found in the queue
+                self._queue.remove(owner, task)

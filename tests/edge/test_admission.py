@@ -9,7 +9,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from headrace.turns.threads import Steps
+from headrace.edge.aside import preparing_threads
+from headrace.grammar.compiler import Compiler
+from headrace.turns.threads import Steps, in_one
 from tests.edge.fakes import MODEL, OTHER_KEY, World, error_of, until
 
 OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
@@ -65,6 +67,68 @@ async def test_a_deadline_ends_the_wait_and_the_work(world: World, slow: Slow) -
     slow.let_go(1)
     await until(lambda: slow.closed == 1)
     assert slow.begun == ["x0"]
+
+
+async def test_work_that_a_deadline_ends_counts_as_a_request(world: World, slow: Slow) -> None:
+    world.keys.limit(requests_per_minute=10)
+    answer = await world.http.post(
+        "/v1/completions",
+        json={"model": MODEL, "prompt": LONG},
+        headers={"x-headrace-deadline-ms": "1000"},
+    )
+    assert answer.status_code == 529
+    assert slow.begun == ["x0"]
+    assert answer.headers["x-ratelimit-remaining-requests"] == "9"
+
+
+async def test_a_grammar_that_a_deadline_ends_counts_as_a_request(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.keys.limit(requests_per_minute=10)
+    begun, go = threading.Event(), threading.Event()
+
+    def compile_slowly(*_: object) -> None:
+        begun.set()
+        assert go.wait(PATIENCE)
+
+    monkeypatch.setattr(Compiler, "compile", compile_slowly)
+    answer = await world.http.post(
+        "/v1/completions",
+        json={"model": MODEL, "prompt": "a", "guided_choice": ["b", "c"]},
+        headers={"x-headrace-deadline-ms": "1000"},
+    )
+    go.set()
+    assert answer.status_code == 529
+    assert begun.is_set()
+    assert answer.headers["x-ratelimit-remaining-requests"] == "9"
+
+
+async def test_a_deadline_that_passes_before_any_work_gives_the_request_back(
+    world: World, slow: Slow
+) -> None:
+    world.keys.limit(requests_per_minute=10)
+    go = threading.Event()
+    for owner in range(preparing_threads()):
+        world.aside.threads.submit(owner, in_one(go.wait))
+    answer = await world.http.post(
+        "/v1/completions",
+        json={"model": MODEL, "prompt": LONG},
+        headers={"x-headrace-deadline-ms": "200"},
+    )
+    go.set()
+    assert answer.status_code == 529
+    assert slow.begun == []
+    assert answer.headers["x-ratelimit-remaining-requests"] == "10"
+
+
+async def test_an_engine_that_is_away_gives_the_request_back_though_work_had_begun(
+    world: World,
+) -> None:
+    world.keys.limit(requests_per_minute=10)
+    world.dispatcher.drain()
+    answer = await world.complete(prompt=LONG)
+    assert answer.status_code == 503
+    assert answer.headers["x-ratelimit-remaining-requests"] == "10"
 
 
 async def test_other_tenants_have_their_turn_between_the_steps_of_a_flood(

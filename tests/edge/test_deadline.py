@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from headrace.api.openai.errors import ApiError
 from headrace.edge.deadline import deadline_of
 from tests.edge.test_small_parts import scope
 
+NOW = 1e9
+
 
 def seconds(**headers: str) -> float | None:
-    deadline = deadline_of(scope(**headers))
-    return None if deadline is None else deadline - time.time()
+    deadline = deadline_of(scope(**headers), NOW)
+    return None if deadline is None else deadline - NOW
 
 
 def test_a_caller_that_says_nothing_has_no_deadline() -> None:
@@ -33,7 +33,7 @@ def test_a_caller_that_says_nothing_has_no_deadline() -> None:
     ],
 )
 def test_the_earliest_counts(headers: dict[str, str], expected: float) -> None:
-    assert seconds(**headers) == pytest.approx(expected, abs=0.2)
+    assert seconds(**headers) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,6 @@ def test_the_earliest_counts(headers: dict[str, str], expected: float) -> None:
 def test_nonsense_is_refused_by_name(header: str, text: str) -> None:
     raw = {"type": "http", "headers": [(header.encode(), text.encode())]}
     with pytest.raises(ApiError) as refused:
-        deadline_of(raw)
+        deadline_of(raw, NOW)
     assert refused.value.status == 400
     assert refused.value.detail.param == header

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import math
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TypeVar
@@ -28,7 +28,12 @@ MOST_WAIT = 30.0
 """Seconds for which a request without a deadline is prepared at most."""
 
 TURNED_AWAY = (Refused, WorkerUnavailable, DatabaseUnavailable)
-"""Faults that are ours and end a request before its work: it counts towards no limit."""
+"""Faults that are ours and end a request before its work: it counts towards no limit, unless its
+deadline passed after it was begun."""
+
+CLOSE = 0.1
+"""Seconds before its deadline from which a request that is late has had its time. Dispatch has
+another clock."""
 
 
 class Admission:
@@ -52,7 +57,10 @@ class Admission:
         self.claim = Claim(aside.intake, principal.tenant.id)
         self._connection = connection
         self._threads = aside.threads
+        self._now = aside.now
+        self._dice = aside.dice
         self._quotas = quotas
+        self._begun = self._over = False
         self._entered: Reservation | None = None
         self._size = 0
 
@@ -64,7 +72,19 @@ class Admission:
     ) -> None:
         self.claim.release()
         if self._entered is not None:
-            await self._entered.settle(Consumed(refused=isinstance(fault, TURNED_AWAY)))
+            await self._entered.settle(Consumed(refused=self._is_ours(fault)))
+
+    def _is_ours(self, fault: BaseException | None) -> bool:
+        """Whether it was turned away because of us. One that was worked on until its time was over
+        was not, else a short deadline would make that work free."""
+        if self._begun and isinstance(fault, Overloaded) and (self._over or self._left < CLOSE):
+            return False
+        return isinstance(fault, TURNED_AWAY)
+
+    @property
+    def _left(self) -> float:
+        """Seconds until its deadline."""
+        return math.inf if self.deadline is None else self.deadline - self._now()
 
     async def enter(self) -> None:
         """Draw on the limits of requests, before work that costs something. Whatever becomes of
@@ -102,18 +122,20 @@ class Admission:
         Raises Overloaded when the deadline comes first, ClientGone when the client leaves, and
         Unavailable when the service ends. The work is given up then.
         """
-        left = MOST_WAIT if self.deadline is None else self.deadline - time.time()
-        future = asyncio.wrap_future(threads.submit(self.principal.tenant.id, steps))
+        left = MOST_WAIT if self.deadline is None else self._left
+        work = self._noted(steps)
+        future = asyncio.wrap_future(threads.submit(self.principal.tenant.id, work))
         waiting = _Waiting(future)
         self._connection.watch(waiting.cancel, waiting.stop)
         try:
             async with asyncio.timeout(left):
                 return await future
         except TimeoutError:
+            self._over = True
             raise Overloaded(
                 "waited_too_long",
                 "the request could not be prepared before its deadline",
-                jittered(1.0),
+                jittered(1.0, self._dice),
             ) from None
         except asyncio.CancelledError:
             if waiting.stopped:
@@ -123,6 +145,11 @@ class Admission:
             raise
         finally:
             self._connection.unwatch()
+
+    def _noted(self, steps: Steps[T]) -> Steps[T]:
+        """The same work. It is noted that it has begun."""
+        self._begun = True
+        return (yield from steps)
 
 
 class _Waiting:

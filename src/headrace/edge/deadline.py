@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 from starlette.types import Scope
 
@@ -26,9 +25,9 @@ _DEADLINE = DEADLINE_HEADER.encode()
 _TIMEOUTS = [(name, name.encode()) for name in TIMEOUT_HEADERS]
 
 
-def deadline_of(scope: Scope) -> float | None:
-    """Unix seconds, the earliest of what the headers say; None if they say nothing. Raises
-    ApiError if one makes no sense."""
+def deadline_of(scope: Scope, now: float) -> float | None:
+    """The earliest of what the headers say, by the clock that says `now`, in seconds; None if they
+    say nothing. Raises ApiError if one makes no sense."""
     waits = []
     if (text := header(scope, _DEADLINE)) is not None:
         waits.append(_milliseconds(text) / 1000)
@@ -37,7 +36,7 @@ def deadline_of(scope: Scope) -> float | None:
         if text is not None and text != UNSAID:
             waits.append(_seconds(name, text))
     soonest = min(waits, default=math.inf)
-    return None if soonest == math.inf else time.time() + soonest
+    return None if soonest == math.inf else now + soonest
 
 
 def _milliseconds(text: str) -> int:

@@ -75,7 +75,7 @@ class Endpoint(ABC, Generic[R]):
                 services.gate.check()
                 async with Admission(
                     principal,
-                    deadline_of(scope),
+                    deadline_of(scope, self._aside.now()),
                     connection_of(scope),
                     self._aside,
                     services.quotas,

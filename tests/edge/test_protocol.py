@@ -25,7 +25,8 @@ LIMITS = ConnectionLimits(
 
 
 class Wire(asyncio.Transport):
-    """Notes what is written to it and how it ends. paused: it is not read from."""
+    """Notes what is written to it and how it ends. paused: it is not read from. unsent: bytes of
+    what was written that its client has not made room for."""
 
     def __init__(self, peer: str = "10.0.0.1") -> None:
         super().__init__()
@@ -34,7 +35,9 @@ class Wire(asyncio.Transport):
         self.writes: list[bytes] = []
         self.ended = ""
         self.paused = False
+        self.unsent = 0
         self.connection: HttpConnection | None = None
+        self._high = 64 << 10
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return (self.peer, 1)
@@ -43,6 +46,24 @@ class Wire(asyncio.Transport):
         assert not self.ended
         self.writes.append(data)
         self.sent += data
+
+    def get_write_buffer_size(self) -> int:
+        return self.unsent
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high is not None
+        self._high = high
+        if self.unsent > high and self.connection is not None:
+            self.connection.pause_writing()
+
+    def drain(self) -> None:
+        """The client has taken all."""
+        assert self.connection is not None
+        self.unsent = 0
+        if not self.connection.writable:
+            self.connection.resume_writing()
+        if self.ended == "closed":
+            asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
 
     def pause_reading(self) -> None:
         self.paused = True
@@ -63,9 +84,11 @@ class Wire(asyncio.Transport):
         return self.ended in ("closed", "aborted")
 
     def _end(self, how: str) -> None:
-        if not self.is_closing():
+        if self.ended != "aborted" and not (how == self.ended == "closed"):
             self.ended = how
             assert self.connection is not None
+            if how == "closed" and self.unsent:
+                return
             asyncio.get_running_loop().call_soon(self.connection.connection_lost, None)
 
 
@@ -526,6 +549,96 @@ async def test_a_slow_reader_who_reads_is_not_cut_off() -> None:
     assert wire.sent.endswith(b"0\r\n\r\n")
 
 
+@pytest.mark.parametrize("request_", [get("/", "connection: close"), b"GET / HTTP/1.0\r\n\r\n"])
+async def test_the_end_of_an_answer_waits_for_a_slow_reader(request_: bytes) -> None:
+    bench = Bench()
+    connection, wire = bench.connect()
+    wire.unsent = 1000  # fewer than pause the writer
+    connection.data_received(request_)
+    await turns()
+    assert wire.ended == "closed"
+    await bench.after(59)
+    assert wire.ended == "closed", "0.1.0: aborted after 2 s"
+    await bench.after(2)
+    assert wire.ended == "aborted"
+
+
+async def test_the_end_of_a_refusal_waits_for_a_slow_reader_and_then_for_its_sending() -> None:
+    bench = Bench()
+    connection, wire = bench.connect()
+    wire.unsent = 1000
+    connection.data_received(b"nonsense\r\n\r\n")
+    await turns()
+    await bench.after(59)
+    assert wire.ended == "eof"
+    wire.drain()
+    await bench.after(1)
+    assert wire.ended == "eof", "it has 2 s from then on"
+    await bench.after(2)
+    assert wire.ended == "aborted"
+
+
+async def test_the_end_of_an_answer_waits_though_its_client_sends_no_more() -> None:
+    bench = Bench()
+    connection, wire = bench.connect()
+    wire.unsent = 1000
+    connection.data_received(get("/"))
+    await turns()
+    keep_open = connection.eof_received()
+    if not keep_open:
+        wire.close()
+    await bench.after(59)
+    assert wire.ended == "closed"
+    await bench.after(2)
+    assert wire.ended == "aborted", "0.1.0: when the idle time is over"
+
+
+async def test_who_is_idle_and_slow_is_not_cut_off_for_others() -> None:
+    bench = Bench()
+    slow, wire = bench.connect("10.0.0.1")
+    wire.unsent = 1000
+    slow.data_received(get("/"))
+    await turns()
+    others = [bench.connect(f"10.0.0.{n}") for n in range(2, 5)]
+    for connection, _ in others:
+        connection.data_received(get("/"))
+        await turns()
+    bench.connect("10.9.9.9")
+    await turns()
+    assert wire.ended == "closed", "0.1.0: aborted"
+    wire.drain()
+    await turns()
+    assert len(bench.service.connections) == 4
+
+
+async def test_the_end_of_an_answer_waits_though_the_body_does_not_come() -> None:
+    bench = Bench(ignores)
+    connection, wire = bench.connect()
+    wire.unsent = 1000
+    connection.data_received(post("/1", b"x" * 1000)[:-1])
+    await turns()
+    await bench.after(21)
+    assert wire.ended == "eof", "0.1.0: aborted"
+    await bench.after(59)
+    assert wire.ended == "eof"
+    await bench.after(2)
+    assert wire.ended == "aborted"
+
+
+async def test_a_body_has_its_deadline_though_the_answer_before_was_read_late() -> None:
+    bench = Bench(waits_for_body)
+    connection, wire = bench.connect()
+    connection.data_received(get("/1"))
+    await turns()
+    connection.pause_writing()
+    connection.data_received(post("/2", b"x" * 1000)[:-1])
+    await turns()
+    connection.resume_writing()
+    await turns()
+    await bench.after(40)
+    assert statuses(wire.sent) == [200, 408], "0.1.0: it may take for ever"
+
+
 # Clients that leave.
 
 
@@ -596,6 +709,20 @@ async def test_idle_connections_make_room_and_the_oldest_first() -> None:
     bench.connect("10.9.9.9")
     await turns()
     assert [bool(wire.ended) for _, wire in idle] == [False, True, False, False]
+
+
+async def test_each_that_comes_in_a_burst_has_another_make_room() -> None:
+    bench = Bench()
+    idle = [bench.connect(f"10.0.0.{n}") for n in range(4)]
+    for connection, _ in idle:
+        connection.data_received(get("/"))
+        await turns()
+    await bench.after(2)
+    for number in range(4):
+        bench.connect(f"10.9.9.{number}")
+    assert [bool(wire.ended) for _, wire in idle] == [True] * 4, "0.1.0: the first of them"
+    await turns()
+    assert len(bench.service.connections) == 4
 
 
 async def busy(scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +119,15 @@ NONE = {
     "a negative chunk size": CHUNKED + b"-3\r\nabc\r\n0\r\n\r\n",
     "a huge chunk size": CHUNKED + b"fffffffffffffffff\r\n",
     "a chunk longer than its size": CHUNKED + b"3\r\nabcd\r\n0\r\n\r\n",
+    "a chunk size with a sign": CHUNKED + b"+3\r\nabc\r\n0\r\n\r\n",
+    "a chunk size with an underscore": CHUNKED + b"0_3\r\nabc\r\n0\r\n\r\n",
+    "a chunk shorter than its size": CHUNKED + b"4\r\nabc\r\n0\r\n\r\n",
+    "bare LF behind a chunk": CHUNKED + b"3\r\nabc\n0\r\n\r\n",
+    "bare CR in an extension": CHUNKED + b"3;a\rb\r\nabc\r\n0\r\n\r\n",
+    "bare LF in an extension": CHUNKED + b"3;a\nb\r\nabc\r\n0\r\n\r\n",
+    "NUL in an extension": CHUNKED + b"3;a\0b\r\nabc\r\n0\r\n\r\n",
+    "no blank line behind the last chunk": CHUNKED + b"0\r\nGET / HTTP/1.1\r\n\r\n",
+    "bare LF behind the last chunk": CHUNKED + b"0\r\n\n",
     "chunks with bare LF": CHUNKED + b"3\nabc\n0\n\n",
     "a trailer that is a length": CHUNKED + b"0\r\ncontent-length: 5\r\n\r\n",
     "a folded trailer": CHUNKED + b"0\r\na: b\r\n c\r\n\r\n",
@@ -186,12 +198,83 @@ def test_a_length_of_many_digits_is_read() -> None:
     assert read([data])[0][-1] == b"abc"  # type: ignore[index]
 
 
+def chunks(*contents: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(content), content) for content in contents)
+
+
 def test_chunks_that_are_mostly_framing_are_refused() -> None:
-    small = b"1\r\na\r\n" * 50_000
-    assert read([CHUNKED + small + b"0\r\n\r\n"])[0][-1] == b"a" * 50_000  # type: ignore[index]
-    large = b"1;" + b"e" * 100 + b"\r\na\r\n"
-    assert read([CHUNKED + large * 2000]) == [400]
-    assert read([CHUNKED + b"1;" + b"e" * 100_000]) == [400]
+    few = chunks(*[b"a"] * 10_000)
+    assert read([CHUNKED + few + b"0\r\n\r\n"])[0][-1] == b"a" * 10_000  # type: ignore[index]
+    assert read([CHUNKED + chunks(*[b"a"] * 50_000) + b"0\r\n\r\n"]) == [400]
+    assert read([CHUNKED + chunks(*[b"a" * 19] * 100_000) + b"0\r\n\r\n"]) == [400]
+    larger = read([CHUNKED + chunks(*[b"a" * 24] * 100_000) + b"0\r\n\r\n"])
+    assert larger[0][-1] == b"a" * 2_400_000  # type: ignore[index]
+    first = chunks(b"a" * 10_000_000)
+    assert read([CHUNKED + first + chunks(*[b"a"] * 50_000)]) == [400], "contents save nothing up"
+    extended = b"1;" + b"e" * 100 + b"\r\na\r\n"
+    assert read([CHUNKED + extended * 2000]) == [400]
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 100])
+def test_a_chunk_s_extensions_have_a_limit(piece: int) -> None:
+    for size, wanted in ((4000, [b"a"]), (5000, []), (100_000, [])):
+        data = CHUNKED + b"1;" + b"e" * size + b"\r\na\r\n0\r\n\r\n"
+        found = read([data[at : at + piece] for at in range(0, len(data), piece)])
+        assert found == [400] if not wanted else [one[-1] for one in found] == wanted  # type: ignore[index]
+
+
+@pytest.mark.parametrize("piece", [1 << 20, 100])
+def test_trailers_have_a_limit(piece: int) -> None:
+    data = CHUNKED + chunks(b"x" * 200_000) + b"0\r\n" + b"a: b\r\n" * 20_000 + b"\r\n"
+    assert read([data[at : at + piece] for at in range(0, len(data), piece)]) == [400]
+
+
+def calls(step: Callable[[], object]) -> int:
+    """How many functions `step` calls: the work that no clock of a busy machine disturbs."""
+    count = 0
+
+    def note(*_: object) -> None:
+        nonlocal count
+        count += 1
+
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("content", [b"\r\n\r\n", b"\r\n0\r\n\r\n", b"\r\n"])
+def test_a_chunk_costs_the_same_whatever_is_in_it(content: bytes) -> None:
+    reader = RequestReader()
+    reader.feed(CHUNKED)
+    assert reader.next_head()
+    body = content * 10_000
+    reader.feed(chunks(body, body) + b"0\r\n\r\n")
+    assert calls(reader.next_body) < 200, "0.1.0: 30,000 and more"
+    assert reader.body_complete
+
+
+def test_blank_lines_before_a_head_cost_nothing_each() -> None:
+    reader = RequestReader()
+    reader.feed(b"\r\n" * 30_000 + GET + b"\r\n")
+    assert calls(reader.next_head) < 200
+    assert read([b"\r\n" * 30_000 + GET + b"\r\n"])[0][0] == "GET"  # type: ignore[index]
+    assert read([b"\r\n" * 40_000 + GET + b"\r\n"]) == [431]
+
+
+BODY = (
+    chunks(b"\r\n0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"a" * 300, b"\r")
+    + b'0;x="y"\r\nt: u\r\n\r\n'
+)
+TWICE = (b"\r\n\r\n" + CHUNKED + BODY) * 2
+
+
+@given(st.sets(st.integers(1, len(TWICE) - 1), max_size=40))
+def test_splits_of_chunks_change_nothing(cuts: set[int]) -> None:
+    body = b"\r\n0\r\n\r\nGET / HTTP/1.1\r\n\r\n" + b"a" * 300 + b"\r"
+    assert read(cut(TWICE, cuts)) == [("POST", "/", b"", "1.1", True, body)] * 2
 
 
 def test_only_what_is_asked_for_is_parsed() -> None:

@@ -9,13 +9,14 @@ import struct
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import uvloop
 
 from headrace.edge.connection import connection_of
 from headrace.edge.front import POLLED
@@ -293,6 +294,39 @@ async def test_a_reader_that_never_reads_ends_its_work(world: World) -> None:
     client.close()
     server.stop()
     await task
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+@pytest.mark.parametrize("size", [60_000, 200_000])
+def test_an_answer_is_sent_to_its_end_however_late_it_is_read(
+    loop: Callable[[], asyncio.AbstractEventLoop], size: int
+) -> None:
+    async def says(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * size})
+
+    async def answer() -> bytes:
+        limits = ConnectionLimits(linger=0.0)  # 0.1.0: as soon as the next second begins
+        server = Server(says, on_stop=lambda: None, limits=limits)
+        listener = bind("127.0.0.1", 0)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        address = listener.getsockname()
+        task = asyncio.create_task(server.serve(listener))
+        await until(lambda: server.started)
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(address)
+        client.sendall(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
+        await asyncio.sleep(2.1)
+        reader, writer = await asyncio.open_connection(sock=client)
+        answer = await asyncio.wait_for(reader.read(), 60)
+        writer.close()
+        server.stop()
+        await task
+        return answer
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(answer()).endswith(b"\r\n\r\n" + b"x" * size)
 
 
 async def test_clients_that_reset_at_any_moment_leave_nothing_behind(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -11,7 +12,8 @@ from headrace.api import sse
 from headrace.api.openai.errors import ApiError
 from headrace.edge.body import ClientGone, read_body
 from headrace.edge.exchange import begin_exchange
-from headrace.edge.sinks import text_logprobs
+from headrace.edge.sinks import Gathered, text_logprobs
+from headrace.edge.spoken import Spoken
 from headrace.edge.stream import EventStream
 from headrace.engine.output import Finish, Output, TokenLogprob
 
@@ -170,3 +172,41 @@ def test_a_token_that_is_no_text_has_no_logprob(
     assert len(found) == kept
     assert text_logprobs(Output(id="r", logprobs=entries)) == entries
     assert text_logprobs(Output(id="r", finish=finish)) is None
+
+
+# whole answers
+
+
+def test_logprobs_of_a_whole_answer_are_gathered_in_place() -> None:
+    gathered, entry = Gathered(Spoken(None)), TokenLogprob(1, -0.5, b"a", [])
+    gathered.add(Output(id="r", text="a", logprobs=[entry]))
+    first = gathered.whole(0, logprobs=True).logprobs
+    gathered.add(Output(id="r", text="a", logprobs=[entry]))
+    assert first == [entry, entry], "0.1.0 copied all of them for every token"
+    assert gathered.whole(0, logprobs=True).logprobs is first
+
+
+def test_logprobs_that_were_not_asked_for_are_none() -> None:
+    gathered = Gathered(Spoken(None))
+    gathered.add(Output(id="r", text="a"))
+    assert gathered.whole(0, logprobs=True).logprobs is None
+
+
+# the memory of a body
+
+
+def test_a_body_in_tiny_parts_takes_no_more_memory_than_its_bytes() -> None:
+    left = 100_000
+
+    async def receive() -> dict[str, Any]:
+        nonlocal left
+        left -= 1
+        return part(left.to_bytes(3), more=left > 0)
+
+    tracemalloc.start()
+    try:
+        assert len(asyncio.run(read_body(scope(), receive, 1 << 20))) == 300_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 300_000, "0.1.0: 45 bytes and more for each part"

@@ -44,7 +44,7 @@ async def read_body(
     grow(announced(scope))
     coding = header(scope, b"content-encoding") or ""
     inflater = Inflater(coding) if is_coded(scope) else None
-    parts: list[bytes] = []
+    body = bytearray()  # tiny parts would each take more than their bytes
     sent = size = 0
     while True:
         message = await receive()
@@ -56,7 +56,7 @@ async def read_body(
             raise body_too_large(limit)
         grow(sent)
         if inflater is None:
-            parts.append(part)
+            body += part
         else:
             inflater.feed(part)
             while piece := inflater.inflate():
@@ -64,13 +64,13 @@ async def read_body(
                 if size > limit:
                     raise body_too_large(limit)
                 grow(sent + size)
-                parts.append(piece)
+                body += piece
                 await asyncio.sleep(0)
         if not more:
             break
     if inflater is not None:
         inflater.end()
-    return b"".join(parts)
+    return bytes(body)
 
 
 def _nothing(size: int) -> None:

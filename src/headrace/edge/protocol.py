@@ -108,6 +108,7 @@ class HttpConnection(asyncio.Protocol):
     def eof_received(self) -> bool:
         self._ended = True
         if self._exchange is None:
+            self.close()
             return False
         self._exchange.lose()
         return True  # what is still written may be read
@@ -130,12 +131,13 @@ class HttpConnection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._flush()
-        if self._last:
-            return
-        if self._exchange is None:
-            self._rest()
-        else:
+        if self._exchange is not None:
             self._stand_in(None)
+            self._exchange.wake()  # if it waits for a body it does so with a deadline again
+        elif self._last:  # all is sent: it may read that
+            self._wait(self.service.connections.clients, self.service.limits.linger)
+        else:
+            self._rest()
 
     # What it waits for.
 
@@ -150,7 +152,7 @@ class HttpConnection(asyncio.Protocol):
         elif self._line is connections.idle:
             self.close()
         else:
-            self.cut()
+            self._leave()
 
     def evict(self) -> None:
         """The room is needed for others."""
@@ -158,6 +160,14 @@ class HttpConnection(asyncio.Protocol):
         if exchange is not None and exchange.may_fail and self.writable:
             self._stand_in(None)
             exchange.fail(too_many_connections())
+        else:
+            self._leave()
+
+    def _leave(self) -> None:
+        """Close at once, but for the end of an answer that can still be sent."""
+        answered = self._exchange is None and self.writable and not self._last
+        if answered and self._transport.get_write_buffer_size():
+            self.close()
         else:
             self.cut()
 
@@ -277,13 +287,16 @@ class HttpConnection(asyncio.Protocol):
             self._resume_reading()
 
     def close(self) -> None:
-        """Close behind what is written. Where the client may still be sending it has a while to
-        read that: the kernel would throw it away for bytes that nobody reads."""
+        """Close behind what is written. That has to be read like any answer. Where the client may
+        still be sending it has a while more to read: the kernel would throw the answer away for
+        bytes that nobody reads."""
         limits, reader = self.service.limits, self.reader
         unread = self._last or reader.buffered or not reader.body_complete
         self._last = True
-        flushed = self.writable
-        self._wait(self.service.connections.clients, limits.linger if flushed else limits.write)
+        self._transport.set_write_buffer_limits(0)  # so that it is writable when all is sent
+        self._wait(
+            self.service.connections.clients, limits.linger if self.writable else limits.write
+        )
         if unread and not self._ended:
             self._transport.write_eof()
             self._resume_reading()
@@ -293,6 +306,7 @@ class HttpConnection(asyncio.Protocol):
     def cut(self) -> None:
         """Close at once, whatever was to be sent."""
         self._last = True
+        self._stand_in(None)
         self._transport.abort()
 
     def _resume_reading(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from urllib.parse import unquote
 
 import httptools
@@ -20,12 +21,24 @@ MAX_HEAD_BYTES = 64 << 10
 
 MAX_HEADERS = 200
 
-MAX_FRAMING = 8
-"""Bytes of chunk sizes and extensions that each byte of a chunked body may cost. A chunk of one
-byte costs five."""
+MAX_EXTENSIONS = 4096
+"""Bytes of one chunk's extensions."""
+
+MAX_FRAMING = 64 << 10
+"""Bytes of chunk sizes, extensions and line breaks that a body may have in advance of its contents:
+some 13,000 chunks. Each chunk takes the same time, however short it is."""
+
+FRAMING_COSTS = 4
+"""Bytes of contents that make up for one of framing. With 24 bytes a chunk there is no limit."""
 
 _UNDERSTOOD = frozenset({b"content-length", b"transfer-encoding", b"expect", b"host"})
 _BLANK_LINE = b"\r\n\r\n"
+_BLANK_LINES = re.compile(rb"[\r\n]*")
+_EXTENSIONS = rb";[\t\x20-\x7e\x80-\xff]{0,%d}" % MAX_EXTENSIONS
+_CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16})(?:%b)?\r\n" % _EXTENSIONS)
+_BEGUN_CHUNK_LINE = re.compile(rb"[0-9A-Fa-f]{0,16}|[0-9A-Fa-f]{1,16}(?:%b)?\r?" % _EXTENSIONS)
+_FRAMING_ROOM = MAX_FRAMING * FRAMING_COSTS
+_NO_CHUNK = f"a chunk begins with no size, or has more than {MAX_EXTENSIONS} bytes of extensions"
 _TLS_HANDSHAKE = b"\x16\x03"
 
 
@@ -57,16 +70,16 @@ class RequestReader:
     body, then for the next head. Nothing beyond what was asked for is parsed, so requests that
     a client sent ahead cost no more than their bytes.
 
-    Heads are parsed by httptools, and so are chunked bodies. A body with a length is counted
-    here. Whatever is not plainly HTTP/1.1 is refused, as another server on the way might read it
-    otherwise.
+    Heads and trailers are parsed by httptools. Bodies are counted here, by their length or chunk
+    by chunk, so that what a body contains changes nothing in what it costs. Whatever is not
+    plainly HTTP/1.1 is refused, as another server on the way might read it otherwise.
     """
 
     def __init__(self) -> None:
         self._buffer = b""
         self._at = 0  # what is before it was given out
         self._head: _HeadParser | None = None
-        self._body: _ChunkedParser | None = None
+        self._body: _ChunkedBody | None = None
         self._remaining = 0
 
     @property
@@ -106,11 +119,12 @@ class RequestReader:
             parser = self._head
             if parser is None:
                 parser = self._head = _HeadParser()
-            if parser.feed(self._lines(parser.tail)):
+            piece = b"" if parser.begun else self._blank_lines()
+            if parser.feed(piece or self._lines(parser.tail)):
                 head = parser.result()
                 self._head = None
                 self._remaining = head.length or 0
-                self._body = _ChunkedParser() if head.length is None else None
+                self._body = _ChunkedBody() if head.length is None else None
                 return head
         return None
 
@@ -122,16 +136,23 @@ class RequestReader:
             piece = self._cut(self._at + self._remaining)
             self._remaining -= len(piece)
             return piece
-        while self._buffer and not body.complete:
-            body.feed(self._lines(body.tail))
-        if body.complete:
-            self._body = None
+        self._cut(body.read(self._buffer, self._at))
+        trailers = body.trailers
+        if trailers is not None:
+            if self._buffer:
+                trailers.feed(self._lines(trailers.tail))
+            if trailers.complete:
+                self._body = None
         return body.take()
+
+    def _blank_lines(self) -> bytes:
+        """Those which a client may send before a head."""
+        return self._cut(_BLANK_LINES.match(self._buffer, self._at).end())  # type: ignore[union-attr]
 
     def _lines(self, tail: bytes) -> bytes:
         """What is there up to the next blank line, with it. tail: the bytes before. Heads and
-        chunked bodies end nowhere but at a blank line, so that a parser which is fed so far and
-        no further never sees the beginning of the next message."""
+        trailers end at their first blank line, so that a parser which is fed so far and no
+        further never sees the beginning of the next message."""
         buffer, start = self._buffer, self._at
         if tail:
             at = (tail + buffer[start : start + 3]).find(_BLANK_LINE)
@@ -175,6 +196,11 @@ class _HeadParser:
     def on_headers_complete(self) -> None:
         self._complete = True
         self.head.keep_alive = self._parser.should_keep_alive()  # it is forgotten behind the body
+
+    @property
+    def begun(self) -> bool:
+        """More came than blank lines."""
+        return bool(self.head.target)
 
     def feed(self, data: bytes) -> bool:
         """Whether the head is complete now. Raises ApiError."""
@@ -267,21 +293,69 @@ def _words(error: httptools.HttpParserError) -> str:
     return f"{text[:1].lower()}{text[1:]}"
 
 
-class _ChunkedParser:
-    """httptools' parser of one chunked body. It is one of its own since httptools skips the body
-    of a request that asks for an upgrade."""
+class _ChunkedBody:
+    """Takes one chunked body apart. trailers: those behind the last chunk, once it was read."""
+
+    trailers: _Trailers | None = None
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._room = _FRAMING_ROOM
+        self._left = 0  # of the chunk at hand, with the line break behind it
+
+    def read(self, buffer: bytes, at: int) -> int:
+        """Take what is there from `at` on, up to the last chunk's line; where that ends. A line
+        that is not complete is left. Raises ApiError."""
+        left, room = self._left, self._room
+        while self.trailers is None:
+            if left > 2:
+                data = buffer[at : at + left - 2]
+                self._parts.append(data)
+                at += len(data)
+                left -= len(data)
+            if left:
+                if left > 2 or len(buffer) - at < 2:
+                    break
+                if not buffer.startswith(b"\r\n", at):
+                    raise malformed_request("a chunk is longer than its size")
+                at += 2
+            line = _CHUNK_LINE.match(buffer, at)
+            if line is None:
+                left = 0
+                if not _BEGUN_CHUNK_LINE.fullmatch(buffer, at):
+                    raise malformed_request(_NO_CHUNK)
+                break
+            begin, size = line.end(), int(line[1], 16)
+            room -= (begin - at + 2) * FRAMING_COSTS
+            if room < 0:
+                raise malformed_request("its chunks are too short")
+            room += size
+            if room > _FRAMING_ROOM:
+                room = _FRAMING_ROOM
+            at = begin
+            if size:
+                left = size + 2
+            else:
+                self.trailers = _Trailers()
+        self._left, self._room = left, room
+        return at
+
+    def take(self) -> bytes:
+        """What came since the last time."""
+        body = b"".join(self._parts)
+        self._parts.clear()
+        return body
+
+
+class _Trailers:
+    """httptools' parser of what follows the last chunk's line."""
 
     def __init__(self) -> None:
         self.complete = False
-        self.tail = b""
-        self._parts: list[bytes] = []
-        self._framing = -MAX_HEAD_BYTES
+        self.tail = b"0\r\n"
+        self._size = 0
         self._parser = httptools.HttpRequestParser(self)
-        self._parser.feed_data(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
-
-    def on_body(self, data: bytes) -> None:
-        self._parts.append(data)
-        self._framing -= (MAX_FRAMING + 1) * len(data)
+        self._parser.feed_data(b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\r\n")
 
     def on_message_complete(self) -> None:
         self.complete = True
@@ -289,16 +363,10 @@ class _ChunkedParser:
     def feed(self, data: bytes) -> None:
         """Raises ApiError."""
         self.tail = (self.tail + data)[-3:]
-        self._framing += len(data)
+        self._size += len(data)
+        if self._size > MAX_HEAD_BYTES:
+            raise malformed_request(f"its trailers have more than {MAX_HEAD_BYTES} bytes")
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             raise malformed_request(_words(error)) from None
-        if self._framing > 0:
-            raise malformed_request("its chunks have more framing than contents")
-
-    def take(self) -> bytes:
-        """What came since the last time."""
-        body = b"".join(self._parts)
-        self._parts.clear()
-        return body

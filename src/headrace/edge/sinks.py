@@ -110,7 +110,9 @@ class Gathered:
         self._thoughts.append(output.reasoning)
         logprobs = text_logprobs(output)
         if logprobs is not None:
-            self._logprobs = [*(self._logprobs or ()), *logprobs]
+            if self._logprobs is None:
+                self._logprobs = []
+            self._logprobs.extend(logprobs)
         for entry in output.logprobs or ():
             self.mean.add(entry.logprob or 0.0)
         self._prompt_logprobs = output.prompt_logprobs or self._prompt_logprobs

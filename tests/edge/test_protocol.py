@@ -131,9 +131,9 @@ class Bench:
         await turns()
 
 
-async def turns() -> None:
+async def turns(count: int = 20) -> None:
     """What can happen by itself has happened."""
-    for _ in range(20):
+    for _ in range(count):
         await asyncio.sleep(0)
 
 
@@ -197,6 +197,23 @@ async def test_requests_on_one_connection_are_answered_in_their_order() -> None:
     await turns()
     assert statuses(wire.sent) == [200] * 3
     assert wire.sent.index(b"/1|") < wire.sent.index(b"/2|b") < wire.sent.index(b"/3|")
+
+
+async def test_others_have_their_turn_beside_a_body_of_many_chunks() -> None:
+    bench = Bench()
+    many, its = bench.connect()
+    many.data_received(
+        b"POST /m HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n"
+        + b"1\r\na\r\n" * 12_000
+        + b"0\r\n\r\n"
+    )
+    other, wire = bench.connect()
+    other.data_received(get("/x"))
+    await turns(6)
+    assert wire.sent.endswith(b"/x|")
+    assert not its.sent
+    await turns()
+    assert its.sent.endswith(b"/m|" + b"a" * 12_000)
 
 
 async def test_connection_close_is_heeded() -> None:

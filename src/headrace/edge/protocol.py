@@ -216,7 +216,8 @@ class HttpConnection(asyncio.Protocol):
         service, reader = self.service, self.reader
         try:
             if not reader.body_complete:
-                reader.next_body()  # which nobody wanted
+                while reader.next_body():  # which nobody wanted
+                    pass
                 if not reader.body_complete:
                     return
                 self._rest()
@@ -401,6 +402,8 @@ class HttpExchange:
                     self._continues = False
                     if self._began:
                         connection.work()
+                    if reader.buffered and not self._read:
+                        await asyncio.sleep(0)  # its chunks are many: others have their turn
                     return {"type": "http.request", "body": body, "more_body": not self._read}
                 self._began = self._began or loop.time()
                 if self._continues and not self._writer.started:

@@ -98,8 +98,16 @@ class Arbiter:
         if entry.siblings is not None:
             self._join_siblings(entry, entry.siblings)
         if entry.deadline < math.inf:
-            heapq.heappush(self._deadlines, (entry.deadline, next(self._serial), entry))
+            self._remember_deadline(entry)
         return None
+
+    def _remember_deadline(self, entry: Entry) -> None:
+        heapq.heappush(self._deadlines, (entry.deadline, next(self._serial), entry))
+        if len(self._deadlines) > STALE and len(self._deadlines) > STALE + 2 * self.waiting:
+            self._deadlines = [
+                each for each in self._deadlines if each[2] in self.queues[each[2].service_class]
+            ]
+            heapq.heapify(self._deadlines)
 
     def _join_siblings(self, entry: Entry, siblings: Siblings) -> None:
         siblings.waiting[entry] = None
@@ -206,7 +214,7 @@ class Arbiter:
         return heads[min(heads, key=standing)]
 
     def _known(self, entry: Entry) -> int:
-        return self._prefixes.known(entry.prefixes, entry.prompt)
+        return self._prefixes.known(entry.prefixes, entry.prompt) if entry.prefixes else 0
 
     def _guess(self, queue: ClassQueue, entry: Entry) -> None:
         """What it will cost, as far as that can be told now."""
@@ -263,17 +271,15 @@ class Arbiter:
         return None
 
     def _expire(self, moves: Moves, now: float) -> None:
-        while (entry := self._earliest()) is not None and entry.deadline <= now:
+        while self._deadlines and self._deadlines[0][0] <= now:
+            entry = self._earliest()
+            if entry is None or entry.deadline > now:
+                break
             waited = f"it waited for {now - entry.arrived:.1f} s, until its deadline"
             if self.room.places:
                 self._shed(moves, entry, Shed("waited_too_long", waited, 1.0), now)
             else:
                 self._shed(moves, entry, _no_worker(self._outage.left(now)), now)
-        if len(self._deadlines) > STALE and len(self._deadlines) > STALE + 2 * self.waiting:
-            self._deadlines = [
-                each for each in self._deadlines if each[2] in self.queues[each[2].service_class]
-            ]
-            heapq.heapify(self._deadlines)
 
     def _trim(self, moves: Moves, now: float) -> None:
         """Turn away who waits beyond the queue's cap: the last of whoever has most waiting, so

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from headrace.access.tenant import ServiceClass
-from headrace.dispatch.cost import OUTPUT, prompt_cost
+from headrace.dispatch.cost import CACHED, OUTPUT, PROMPT
 from headrace.dispatch.siblings import Siblings
 
 
@@ -51,7 +51,7 @@ class Entry:
     @property
     def cost(self) -> int:
         """What it is expected to cost in all."""
-        return prompt_cost(self.prompt, self.cached) + OUTPUT * self.expected
+        return PROMPT * (self.prompt - self.cached) + CACHED * self.cached + OUTPUT * self.expected
 
     @property
     def uncached(self) -> int:

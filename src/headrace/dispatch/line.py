@@ -63,14 +63,16 @@ class Line:
         return sum(self._costs[:count])
 
     def _put_in(self, entry: Entry) -> None:
-        at = bisect_right(self._in_order, _order(entry), key=_order)
+        at = bisect_right(self._in_order, _order(entry), key=_order) if self._in_order else 0
         self._in_order.insert(at, entry)
         self._costs.insert(at, entry.cost)
         self.cost += entry.cost
 
     def _take_out(self, entry: Entry) -> None:
-        first = bisect_left(self._in_order, _order(entry), key=_order)
-        at = self._in_order.index(entry, first)
+        at = 0
+        if self._in_order[0] is not entry:
+            first = bisect_left(self._in_order, _order(entry), key=_order)
+            at = self._in_order.index(entry, first)
         del self._in_order[at]
         self.cost -= self._costs.pop(at)
 

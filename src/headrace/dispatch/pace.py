@@ -83,7 +83,9 @@ class Flow:
         self.note(-amount * math.exp((then - now) / self._memory), now)
 
     def value(self, now: float) -> float:
-        return max(self._amount, 0.0) * math.exp((self._at - now) / self._memory) / self._memory
+        if self._amount <= 0:
+            return 0.0
+        return self._amount * math.exp((self._at - now) / self._memory) / self._memory
 
 
 class Pace:

@@ -99,6 +99,7 @@ class ClassQueue:
         self._turns: dict[bool, Ranking[Party]] = {False: Ranking(), True: Ranking()}
         self._greed: Ranking[Party] = Ranking()
         self._arrivals: dict[Entry, None] = {}
+        self._parties: dict[Entry, Party] = {}  # of those who wait or run
         self._idle: list[tuple[float, int, Party]] = []
         self._serial = count()
         self._weight_waiting = 0.0
@@ -123,7 +124,8 @@ class ClassQueue:
         return min(entry.max_tokens, round(outputs))
 
     def add(self, entry: Entry) -> None:
-        party = self.parties[entry.tenant] = self.party(entry.tenant, entry.weight)
+        party = self.party(entry.tenant, entry.weight)
+        self.parties[party.id] = self._parties[entry] = party
         self._reweigh(party, entry.weight)
         if not party.waiting:
             self._time.enter(party.account)
@@ -143,7 +145,7 @@ class ClassQueue:
         was there."""
         if entry not in self:
             return False
-        party = self.parties[entry.tenant]
+        party = self._parties.pop(entry)
         cost = self._remove(party, entry)
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].take_back(cost, entry.arrived, now)
@@ -152,13 +154,15 @@ class ClassQueue:
 
     def keep(self, entry: Entry) -> None:
         """It waits, and goes before all others of its tenant from now on."""
-        self.parties[entry.tenant].line(entry).keep(entry)
+        self._parties[entry].line(entry).keep(entry)
 
     def turn(
         self, now: float, lane: Callable[[Entry, bool], bool], known: Callable[[Entry], int]
     ) -> Entry | None:
         """Who is next; None if nobody can be. It stays where it is. lane: whether the long
         lane takes an entry, which may be over age. known: how much of its prompt is cached."""
+        if not (self.waiting_in[True] or self._with_prefixes):
+            return self._first(now, lane)
         parties = self._turns[False].smallest(LEVEL)
         if self.waiting_in[True]:
             parties += [p for p in self._turns[True].smallest(LEVEL) if p not in parties]
@@ -179,6 +183,14 @@ class ClassQueue:
                 if cached > most:
                     best, most = head, cached
         return best
+
+    def _first(self, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
+        """The next of whoever was served least, where all are short."""
+        party = self._turns[False].first
+        if party is None:
+            return None
+        self._time.reach(party.account.time)
+        return self._head(party, now, lane)
 
     def _may_be_next(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> bool:
         """Whether one of its requests can be placed. Those that could not for a while, as they are
@@ -212,7 +224,7 @@ class ClassQueue:
     def last_of_greediest(self) -> Entry | None:
         """The last of who has most waiting for its weight; None if nobody waits but those who
         must not be turned away."""
-        for party in self._greed.smallest(len(self._greed)):
+        for party in self._greed:
             if not (last := party.last).kept:
                 return last
         return None
@@ -259,7 +271,7 @@ class ClassQueue:
     def charge(self, entry: Entry, cost: int) -> None:
         entry.charged += cost
         self.account.charge(cost)
-        party = self.parties[entry.tenant]
+        party = self._parties[entry]
         party.account.charge(cost)
         if party.waiting:
             self._rank(party)
@@ -272,7 +284,7 @@ class ClassQueue:
 
     def begin(self, entry: Entry, now: float) -> None:
         """It has its place, and is charged what it is expected to cost."""
-        party = self.parties[entry.tenant]
+        party = self._parties[entry]
         entry.charged = entry.cost
         self.account.charge(entry.charged)
         party.account.charge(entry.charged)
@@ -284,7 +296,7 @@ class ClassQueue:
 
     def end(self, entry: Entry, answered: bool) -> None:
         """It has given its place back. answered: it ended by itself."""
-        party = self.parties[entry.tenant]
+        party = self._parties.pop(entry)
         party.running -= 1
         if not party.running:
             self._weight_running -= party.account.weight

@@ -3,49 +3,68 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from itertools import count, islice
+from collections import OrderedDict
+from collections.abc import Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-Rank = tuple[float, int]
-"""The number, and a serial number that breaks ties: first come, first."""
-
 
 class Ranking(Generic[T]):
-    """The smallest first. A sorted list: to look is free, to change takes two searches and moves
-    of a few kilobytes, which for some thousand things is faster than a heap whose keys change."""
+    """The smallest number first; of equal numbers first come, first.
+
+    The numbers are in a sorted list, each once. To look at the first things is free. To change one
+    takes two searches in that list and moves of a few kilobytes, which for some thousand things is
+    faster than a heap whose keys change, and less where many have the same number.
+    """
 
     def __init__(self) -> None:
-        self._ranks: dict[T, Rank] = {}
-        self._order: list[tuple[float, int, T]] = []
-        self._serial = count()
+        self._number: dict[T, float] = {}
+        self._numbers: list[float] = []
+        # Not a dict, which takes long to find its first thing once many before it were taken out.
+        self._things: dict[float, OrderedDict[T, None]] = {}
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[T]:
+        """In order. Nothing may change meanwhile."""
+        for number in self._numbers:
+            yield from self._things[number]
 
     def put(self, thing: T, number: float) -> None:
         """Add it, or give it another number."""
-        known = self._ranks.get(thing)
+        known = self._number.get(thing)
+        if known == number:
+            return
         if known is not None:
-            if known[0] == number:
-                return
-            del self._order[bisect_left(self._order, known)]
-        serial = next(self._serial)
-        self._ranks[thing] = (number, serial)
-        insort(self._order, (number, serial, thing))
+            self._take_out(thing, known)
+        self._number[thing] = number
+        level = self._things.get(number)
+        if level is None:
+            level = self._things[number] = OrderedDict()
+            insort(self._numbers, number)
+        level[thing] = None
 
     def discard(self, thing: T) -> None:
         """Nothing happens if it isn't there."""
-        known = self._ranks.pop(thing, None)
+        known = self._number.pop(thing, None)
         if known is not None:
-            del self._order[bisect_left(self._order, known)]
+            self._take_out(thing, known)
 
     def smallest(self, most: int) -> list[T]:
         """So many, the smallest first."""
-        return [thing for _, _, thing in islice(self._order, most)]
+        return list(islice(self, most))
 
     @property
     def first(self) -> T | None:
         """None if there is nothing."""
-        return self._order[0][2] if self._order else None
+        return next(iter(self._things[self._numbers[0]])) if self._numbers else None
+
+    def _take_out(self, thing: T, number: float) -> None:
+        level = self._things[number]
+        del level[thing]
+        if not level:
+            del self._things[number]
+            del self._numbers[bisect_left(self._numbers, number)]

@@ -248,6 +248,30 @@ def test_a_damaged_database_is_not_ready_a_503_and_one_alarm(outage: Outage) -> 
     assert outage.asked().status_code == 200
 
 
+def test_a_whole_answer_admitted_just_before_the_end_of_the_database_is_a_503_and_charged(
+    outage: Outage,
+) -> None:
+    assert outage.asked().status_code == 200
+    aside = outage.database.with_suffix(".aside")
+    outage.database.rename(aside)
+    begun = time.monotonic()
+    answer = outage.asked()
+    waited = time.monotonic() - begun
+    assert answer.status_code == 503
+    assert "removed or replaced" in answer.json()["error"]["message"]
+    assert 5 <= waited < 30
+    aside.rename(outage.database)
+    outage.becomes(200)
+    query = "SELECT count(*) FROM charges WHERE ending IN ('stop', 'length')"
+    deadline = time.monotonic() + 60
+    while True:
+        with sqlite3.connect(outage.database) as connection:
+            if connection.execute(query).fetchone() == (2,):
+                break
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's")
 def test_a_database_that_cannot_grow_is_not_ready_and_a_503(outage: Outage) -> None:
     assert outage.asked().status_code == 200

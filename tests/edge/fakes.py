@@ -232,6 +232,7 @@ class LocalSupervisor:
         self.model = ScriptedModel()
         self.pace = 0.0
         self.paused = False
+        self.last_error: str | None = None
         self.capacity = max_sequences
         self._most, self._blocks = max_sequences, blocks
         self._prefix_cache = prefix_cache
@@ -316,7 +317,7 @@ class LocalSupervisor:
             pid=1,
         )
         state = "ready" if self.capacity else "starting"
-        return WorkerStatus(state, ready if self.capacity else None, 1, 0, None)
+        return WorkerStatus(state, ready if self.capacity else None, 1, 0, self.last_error)
 
     async def reach(self, steps: int) -> None:
         """Wait until that many steps were made."""

@@ -15,6 +15,9 @@ from headrace.fleet.errors import WorkerUnavailable
 
 PROBE_SECONDS = 5.0
 
+ENDED = "the engine has ended, and the next one is not ready; the service's log tells why"
+"""In place of the engine's own words, which may name files: whoever asks has no key."""
+
 _OF_ALL = ("dispatch", "engine", "memory")
 """What stands on its own too, of the default model."""
 
@@ -94,7 +97,7 @@ async def _reading(status: ModelStatus) -> dict[str, Any]:
     except TimeoutError:
         told["reason"] = f"the engine gave no answer within {PROBE_SECONDS:g} s"
     except WorkerUnavailable as error:
-        told["reason"] = dispatch.worker.last_error or str(error)
+        told["reason"] = ENDED if dispatch.worker.last_error else str(error)
         if dispatch.worker.state == "starting" and not dispatch.worker.last_error:
             told["reason"] = "the engine is loading the model"
     return told

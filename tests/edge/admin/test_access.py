@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator
 
 from headrace.api.admin.operations import OPERATIONS
+from headrace.edge.health import ENDED
 from headrace.store.database import Database
 from tests.edge.admin.conftest import Headquarters, headquarters_of, make_root
 from tests.edge.fakes import MODEL
@@ -71,6 +72,20 @@ async def test_drained_it_finishes_what_is_inside_and_lets_nothing_in(hq: Headqu
     await hq.ask("DELETE", "/drain")
     assert (await world.chat(model=MODEL, max_tokens=1)).status_code == 200
     assert (await world.http.get("/readyz")).status_code == 200
+
+
+async def test_why_an_engine_ended_is_told_to_admins_and_not_by_readyz(hq: Headquarters) -> None:
+    reason = "the next engine could not be started: no file /srv/models/secret.gguf"
+    hq.world.supervisor.capacity = 0
+    hq.world.supervisor.last_error = reason
+    answer = await hq.world.http.get("/readyz", headers={"authorization": ""})
+    assert (answer.status_code, answer.json()["reason"]) == (503, ENDED)
+    assert "secret.gguf" not in answer.text
+    (listed,) = (await hq.ask("GET", "/models"))["data"]
+    assert listed["error"] == reason
+    hq.world.supervisor.capacity = 8
+    (listed,) = (await hq.ask("GET", "/models"))["data"]
+    assert listed["error"] is None
 
 
 async def test_models_come_and_go(hq: Headquarters) -> None:

@@ -18,7 +18,8 @@ class Unload(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     """load: when it is loaded. closed: it takes no requests. memory_bytes: that its engine holds at
-    most when it is loaded. error: why the last load failed. requests: on their way to it or on
+    most when it is loaded. error: why the last load failed, or the engine ended that is not
+    replaced yet. requests: on their way to it or on
     it, of which so many are queued or running."""
 
     object: Literal["hosted_model"] = "hosted_model"

@@ -50,6 +50,8 @@ def _unknown_as_404() -> Iterator[None]:
 def _view(status: ModelStatus) -> ModelView:
     model, deployment = status.model, status.deployment
     dispatch = None if deployment is None else deployment.places.status()
+    worker = None if dispatch is None else dispatch.worker
+    fault = None if worker is None or worker.state == "ready" else worker.last_error
     return ModelView(
         name=model.name,
         version=model.version,
@@ -59,7 +61,7 @@ def _view(status: ModelStatus) -> ModelView:
         load=status.load,
         closed=status.closed,
         memory_bytes=status.memory,
-        error=status.error,
+        error=status.error or fault,
         requests=status.users,
         queued=0 if dispatch is None else dispatch.queued,
         running=0 if dispatch is None else dispatch.running,

@@ -11,7 +11,7 @@ import string
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -363,7 +363,11 @@ class Forms:
         self.polls = polls
 
     def __call__(
-        self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
+        self,
+        grammar: Grammar,
+        ending_ids: frozenset[int],
+        taken: Sequence[int],
+        owner: Hashable,
     ) -> Future[Constraint]:
         form, failed = Form(grammar.text, ending_ids), _Slow(self.polls)
         try:

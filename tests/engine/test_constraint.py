@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from array import array
+from collections.abc import Hashable
 from collections.abc import Sequence as Items
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -174,7 +175,7 @@ class Cut(Form):
 def test_a_document_that_may_not_go_on_ends_with_length(synchronous: bool) -> None:
     engine = fake_engine(
         synchronous=synchronous,
-        constraints=lambda grammar, ids, _: made(Cut(grammar.text, ids)),
+        constraints=lambda grammar, ids, *_: made(Cut(grammar.text, ids)),
     )
     answers = answer(engine, asked(grammar="a?b?c"))
     assert answers.finish("r").reason == "length"
@@ -275,7 +276,7 @@ class Late(Form):
 
 def test_a_document_that_turns_out_to_be_complete_ends_there(synchronous: bool) -> None:
     engine = fake_engine(
-        constraints=lambda grammar, ids, _: made(Late(grammar.text, ids)), synchronous=synchronous
+        constraints=lambda grammar, ids, *_: made(Late(grammar.text, ids)), synchronous=synchronous
     )
     answers = answer(engine, asked(grammar="{??}", ignore_eos=True), request("free"))
     assert len(answers.text("r")) == 4
@@ -386,7 +387,7 @@ class Failing(Form):
 def test_a_constraint_that_fails_ends_its_sequence_alone(method: str) -> None:
     options = {"speculator": speculator()} if method == "allows" else {}
     engine = fake_engine(
-        constraints=lambda grammar, ids, _: made(Failing(grammar.text, ids, method)), **options
+        constraints=lambda grammar, ids, *_: made(Failing(grammar.text, ids, method)), **options
     )
     beside = request("free", max_tokens=30, temperature=1.0, ignore_eos=True)
     answers = answer(engine, asked(grammar="?????????x"), beside)
@@ -431,7 +432,7 @@ def test_who_makes_others_wait_for_masks_is_ended_alone(
     seconds: list[float], taken: int, guesses: bool, synchronous: bool
 ) -> None:
     engine = fake_engine(
-        constraints=lambda grammar, ids, _: made(Costly(grammar.text, ids, seconds)),
+        constraints=lambda grammar, ids, *_: made(Costly(grammar.text, ids, seconds)),
         constraint_clock=lambda: Costly.now,
         synchronous=synchronous,
         speculator=speculator() if guesses else None,
@@ -476,3 +477,16 @@ def test_rows_without_a_grammar_have_no_mask() -> None:
     assert seen == [(2, [1]), (2, [1]), (2, [1])]
     answer(engine, request("free", max_tokens=1))
     assert seen[-1] == (1, None)
+
+
+def test_a_grammar_is_made_in_the_turn_of_the_requests_namespace() -> None:
+    owners: list[Hashable] = []
+
+    def note(
+        grammar: Grammar, ending_ids: frozenset[int], taken: Items[int], owner: Hashable
+    ) -> Future[Constraint]:
+        owners.append(owner)
+        return made(Form(grammar.text, ending_ids))
+
+    answer(fake_engine(constraints=note), asked(namespace="tenant x"))
+    assert owners == ["tenant x"]

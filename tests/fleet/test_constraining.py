@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engine.constraint import Constraint
-from headrace.fleet.constraining import Constraining
+from headrace.fleet.constraining import REPLAYED, Constraining
 from headrace.grammar.grammar import Grammar
 from tests.engine.fakes import Form
 
@@ -40,7 +41,7 @@ class Watched:
 
 def test_grammars_are_compiled_on_threads_that_give_way() -> None:
     compiler = Watched()
-    made = Constraining(compiler)(Grammar("ab"), frozenset({3}), ()).result(10)
+    made = Constraining(compiler)(Grammar("ab"), frozenset({3}), (), "a").result(10)
     assert made.forced() == [ord("a"), ord("b")]
     assert threading.get_native_id() not in compiler.threads
     if sys.platform == "linux":
@@ -54,7 +55,7 @@ from headrace.grammar.grammar import Grammar
 from tests.fleet.test_constraining import Watched
 
 compiler = Watched()
-Constraining(compiler)(Grammar("ab"), frozenset(), ()).result(60)
+Constraining(compiler)(Grammar("ab"), frozenset(), (), 'a').result(60)
 print(os.getpriority(os.PRIO_PROCESS, 0), *compiler.priorities)
 """
 
@@ -78,12 +79,85 @@ def test_what_every_grammar_needs_is_made_aside_before_the_first() -> None:
 
 def test_what_cannot_be_compiled_comes_out_where_it_is_asked_for() -> None:
     with pytest.raises(ValueError, match="it is empty"):
-        Constraining(Watched())(Grammar(""), frozenset(), ()).result(10)
+        Constraining(Watched())(Grammar(""), frozenset(), (), "a").result(10)
 
 
 def test_what_was_taken_before_is_given_again() -> None:
     constraining = Constraining(Watched())
-    made = constraining(Grammar("abc"), frozenset({3}), [ord("a"), ord("b")]).result(10)
+    made = constraining(Grammar("abc"), frozenset({3}), [ord("a"), ord("b")], "a").result(10)
     assert made.forced() == [ord("c")]
     with pytest.raises(ValueError, match="not allowed"):
-        constraining(Grammar("abc"), frozenset({3}), [ord("b")]).result(10)
+        constraining(Grammar("abc"), frozenset({3}), [ord("b")], "a").result(10)
+
+
+class Held(Watched):
+    """A compiler that waits for leave, and notes in which order it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leave = threading.Event()
+        self.begun: queue.Queue[str] = queue.Queue()
+
+    def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint:
+        self.begun.put(grammar.text)
+        assert self.leave.wait(60)
+        return super().compile(grammar, ending_ids)
+
+
+def test_a_grammar_does_not_wait_for_many_of_another_owner() -> None:
+    compiler = Held()
+    constraining = Constraining(compiler)
+    many = [constraining(Grammar(f"m{n}"), frozenset(), (), "many") for n in range(20)]
+    assert compiler.begun.get(timeout=60) == "m0"
+    one = constraining(Grammar("one"), frozenset(), (), "one")
+    assert compiler.begun.get(timeout=60) == "one"
+    compiler.leave.set()
+    assert one.result(60).forced()
+    assert all(made.result(60).forced() for made in many)
+
+
+def test_a_grammar_that_nobody_wants_any_more_is_not_compiled() -> None:
+    compiler = Held()
+    constraining = Constraining(compiler)
+    first = constraining(Grammar("first"), frozenset(), (), "a")
+    assert compiler.begun.get(timeout=60) == "first"
+    dropped = constraining(Grammar("dropped"), frozenset(), (), "a")
+    last = constraining(Grammar("last"), frozenset(), (), "a")
+    assert dropped.cancel()
+    compiler.leave.set()
+    assert last.result(60).forced()
+    assert first.result(60).forced()
+    assert compiler.begun.get(timeout=60) == "last"
+
+
+class Taking(Form):
+    """Counts what it accepts, and tells when it is told more than one part."""
+
+    def __init__(self, grammar: str, ending_ids: Iterable[int]) -> None:
+        super().__init__(grammar, ending_ids)
+        self.taken = 0
+        self.first, self.leave = threading.Event(), threading.Event()
+
+    def accept(self, token: int) -> None:
+        self.taken += 1
+        if self.taken == 1:
+            self.first.set()
+            assert self.leave.wait(60)
+        super().accept(token)
+
+
+def test_a_replay_that_nobody_wants_any_more_ends_early() -> None:
+    text = "x" * (20 * REPLAYED)
+    form = Taking(text, ())
+
+    class Given(Watched):
+        def compile(self, grammar: Grammar, ending_ids: Iterable[int]) -> Constraint:
+            return form if grammar.text else super().compile(Grammar("y"), ending_ids)
+
+    constraining = Constraining(Given())
+    replay = constraining(Grammar(text), frozenset(), [ord("x")] * len(text), "a")
+    assert form.first.wait(60)
+    assert replay.cancel()
+    form.leave.set()
+    assert constraining(Grammar(""), frozenset(), (), "a").result(60).forced()
+    assert form.taken == REPLAYED

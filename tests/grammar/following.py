@@ -54,6 +54,15 @@ def accepts(grammar: Grammar, text: str) -> bool:
     return followed.exhausted or tokenizer().eos_ids <= allowed(followed, tokenizer().vocab_size)
 
 
+def follow(followed: Matcher, text: str) -> int | None:
+    """How many tokens were taken when it was cut, None where it was not."""
+    for count, token in enumerate(tokenizer().encode_within(text), 1):
+        followed.accept(token)
+        if followed.cut:
+            return count
+    return None
+
+
 def walk(grammar: Grammar, seed: int, longest: int = 400) -> str | None:
     """A document found by drawing, None where it did not end in time. Draws the characters that
     bring a document to its end more often than others."""

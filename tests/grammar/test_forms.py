@@ -169,7 +169,7 @@ def test_every_grammar_can_stand_behind_thoughts(answer: Grammar) -> None:
 
 
 def test_schemas_stand_in_rules_of_a_larger_grammar() -> None:
-    call = json_rule({"type": "object", "properties": {"n": {"type": "integer"}}}, spaced=True)
+    call = json_rule({"type": "object", "properties": {"n": {"type": "integer"}}}, spaced=True).text
     grammar = Grammar(f'start: "<call>" call "</call>" | text\ncall: {call}\ntext: /[^<]*/\n')
     assert accepts(grammar, '<call>{"n": 3, "m": []}</call>')
     assert accepts(grammar, "no call")

@@ -8,20 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.grammar.compiler import Compiler
-from headrace.grammar.forms import behind, json_schema, lark, regex
+from headrace.grammar.forms import json_schema, lark, regex
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher
-from headrace.grammar.watch import MAX_CYCLE, WINDOW, Watch, longest_string
-from tests.grammar.following import matcher, tokenizer
-
-
-def follow(followed: Matcher, text: str) -> int | None:
-    """How many tokens were taken when it was cut, None where it was not."""
-    for count, token in enumerate(tokenizer().encode_within(text), 1):
-        followed.accept(token)
-        if followed.cut:
-            return count
-    return None
+from headrace.grammar.watch import MAX_CYCLE, WINDOW
+from tests.grammar.following import follow, matcher, tokenizer
 
 
 def texts(most: int | None = None) -> dict[str, Any]:
@@ -80,32 +71,3 @@ def test_the_cut_is_a_function_of_the_tokens(lead: int, length: int) -> None:
                 cuts.add(count)
                 break
     assert len(cuts) == 1
-
-
-def test_a_string_longer_than_a_bound_that_is_not_counted_is_cut() -> None:
-    schema = {"type": "object", "properties": {"a": texts(), "b": texts(20_000)}}
-    grammar = json_schema(schema)
-    assert longest_string(grammar.text) == 20_000
-    assert longest_string(behind("start: @answer\n", grammar).text) == 20_000
-    numbers = "".join(map(str, range(10_000)))
-    assert (
-        follow(matcher(grammar), f'{{"a":"{numbers[:19_000]}","b":"{numbers[:19_990]}"}}') is None
-    )
-    cut = follow(matcher(grammar), f'{{"b":"{numbers[:20_100]}')
-    assert cut is not None
-    assert 20_000 <= cut - len('{"b":"') <= 20_001
-
-
-def test_a_bound_that_is_counted_is_not_watched() -> None:
-    assert longest_string(json_schema(texts(16_384)).text) is None
-    assert longest_string(json_schema({"const": 'x-maxLength": 3'}).text) in (None, 3)
-
-
-@given(st.lists(st.sampled_from(['"', "\\", "é", "x", "😀", ",", "\n"]), max_size=30))
-def test_the_characters_of_a_string_are_never_counted_short(parts: list[str]) -> None:
-    text = "".join(parts)
-    watch = Watch(lambda byte: bytes([byte]), 0, repetition=False)
-    written = json.dumps(["first", text], ensure_ascii=False)[:-2]
-    for byte in written.encode():
-        watch.take(byte)
-    assert watch._length >= len(text)

@@ -25,6 +25,7 @@ from headrace.grammar import (
     regex,
 )
 from headrace.grammar.budget import ThoughtBudget
+from headrace.grammar.forms import JsonRule
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import ToolFormat
 from headrace.text.tools.grammar import (
@@ -88,20 +89,24 @@ def _unbounded(
             return formed
         return behind(answer_behind_thoughts(thinking), formed)
     answer = formed is not None and not calls.must
+    arguments = _arguments(calls)
     rules = calls_grammar(
         _format(form, prompts.tool_format) if answer else prompts.tool_format,
-        _arguments(calls),
+        {name: rule.text for name, rule in arguments.items()},
         must=calls.must,
         several=calls.several and prompts.several_calls,
         control=prompts.control,
         thinking=thinking,
         answer=answer,
     )
-    return (
+    grammar = (
         behind(rules, formed)
         if answer and formed is not None
         else Grammar(rules, free=not calls.must)
     )
+    bounds = [grammar.bound, *(rule.bound for rule in arguments.values())]
+    least = min((bound for bound in bounds if bound is not None), default=None)
+    return msgspec.structs.replace(grammar, bound=least)
 
 
 def naming(param: str, make: Callable[[], T]) -> T:
@@ -113,9 +118,9 @@ def naming(param: str, make: Callable[[], T]) -> T:
         raise BodyError(f"Invalid '{at}': {error.reason}", at) from None
 
 
-def _arguments(calls: Calls) -> dict[str, str]:
+def _arguments(calls: Calls) -> dict[str, JsonRule]:
     """By function that may be called, the rule of its arguments."""
-    rules: dict[str, str] = {}
+    rules: dict[str, JsonRule] = {}
     for index in calls.callable:
         function = calls.functions[index]
         rules[function.name] = naming(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from headrace.api.openai.errors import rate_limited
@@ -22,7 +23,8 @@ class GrammarDesk:
 
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
-        self._threads = FairThreads(1, "grammar")
+        # Compiling runs on a thread of its own: this thread's processor time would not count it.
+        self._threads = FairThreads(1, "grammar", clock=time.monotonic)
 
     def open(self) -> None:
         """Have ready what every grammar needs, before the first is asked for."""

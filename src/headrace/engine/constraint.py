@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from collections.abc import Sequence as Items
 from concurrent.futures import Future
 from typing import Protocol
@@ -58,9 +59,12 @@ class Constraints(Protocol):
     """Makes constraints, elsewhere than on the thread that asks."""
 
     def __call__(
-        self, grammar: Grammar, ending_ids: frozenset[int], taken: Items[int]
+        self, grammar: Grammar, ending_ids: frozenset[int], taken: Items[int], owner: Hashable
     ) -> Future[Constraint]:
-        """ending_ids: those that end the sequence. taken: tokens that it has accepted already. The
-        Future raises ValueError, with a sentence
-        for the caller, for a grammar that can't be followed."""
+        """Start to make one.
+
+        ending_ids: those that end the sequence. taken: tokens that it has accepted already. owner:
+        whose it is; owners take turns. The Future raises ValueError, with a sentence for the
+        caller, for a grammar that can't be followed. Who no longer needs it cancels the Future.
+        """
         ...

@@ -129,7 +129,10 @@ class Engine:
         else:
             assert self._constraints is not None
             self._compiling[sequence] = self._constraints(
-                request.grammar, sequence.ending_ids, request.generated or ()
+                request.grammar,
+                sequence.ending_ids,
+                request.generated or (),
+                request.namespace,
             )
 
     def cancel(self, request_id: str) -> None:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import time
+from collections.abc import Hashable, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Protocol
 
 from headrace.engine.constraint import Constraint
 from headrace.grammar.grammar import Grammar
+from headrace.turns.threads import FairThreads, Steps, in_one
 
 THREADS = 2
-"""So that one costly grammar doesn't hold up the others."""
+"""One owner's grammars take all but one of them."""
+
+REPLAYED = 256
+"""Tokens that are replayed in one step: some 20 ms."""
 
 _NICER = 10
 """Added to the niceness of the process, which a service manager may have raised already."""
@@ -31,28 +36,37 @@ class Compiles(Protocol):
 
 class Constraining:
     """Makes constraints (`engine.constraint.Constraints`) on threads that give way to the model's,
-    where the system has priorities of threads."""
+    where the system has priorities of threads. Owners take turns on them."""
 
     def __init__(self, compiler: Compiles) -> None:
         """compiler: may be called by several threads, and lets others run meanwhile."""
         self._compiler = compiler
-        self._threads = ThreadPoolExecutor(THREADS, "grammar", initializer=_give_way)
+        # Compiling runs on a thread of its own: this thread's processor time would not count it.
+        self._threads = FairThreads(
+            THREADS, "grammar", prepare_thread=_give_way, clock=time.monotonic
+        )
 
     def open(self) -> None:
         """Have ready what every grammar needs, so that the first doesn't wait for it. Returns at
         once."""
-        self._threads.submit(self._compiler.prepare)
+        self._threads.submit(None, in_one(self._compiler.prepare))
 
     def __call__(
-        self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
+        self,
+        grammar: Grammar,
+        ending_ids: frozenset[int],
+        taken: Sequence[int],
+        owner: Hashable,
     ) -> Future[Constraint]:
-        return self._threads.submit(self._make, grammar, ending_ids, taken)
+        return self._threads.submit(owner, self._make(grammar, ending_ids, taken))
 
     def _make(
         self, grammar: Grammar, ending_ids: frozenset[int], taken: Sequence[int]
-    ) -> Constraint:
+    ) -> Steps[Constraint]:
         constraint = self._compiler.compile(grammar, ending_ids)
-        for token in taken:
+        for number, token in enumerate(taken):
+            if number % REPLAYED == 0:
+                yield
             constraint.accept(token)
         return constraint
 

@@ -16,8 +16,9 @@ from headrace.grammar.errors import GrammarError
 from headrace.grammar.footprint import CACHE_BYTES
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher, reason
+from headrace.grammar.text_bound import Marks, TextBound
 from headrace.grammar.vocabulary import vocabulary
-from headrace.grammar.watch import Watch, longest_string
+from headrace.grammar.watch import Watch
 from headrace.text.tokenizer import Tokenizer
 
 # llguidance walks grammars by recursion, some 5 KiB a level. What the front door lets through has
@@ -76,12 +77,13 @@ class Compiler:
         if prototype is None:
             prototype = _with_room(lambda: self._made(grammar.text))
             self._keep(grammar.text, prototype)
-        watch = Watch(
-            self._tokenizer.piece,
-            longest_string(grammar.text),
-            repetition=self._repetition and not grammar.free,
+        matcher = Matcher(
+            prototype.deep_copy(),
+            [*ending_ids],
+            self._vocab_size,
+            Watch() if self._repetition and not grammar.free else None,
+            None if grammar.bound is None else self._bound(grammar.bound),
         )
-        matcher = Matcher(prototype.deep_copy(), [*ending_ids], self._vocab_size, watch)
         if grammar.budget is None:
             return matcher
         return BudgetedMatcher(matcher, grammar.budget, self._tokenizer)
@@ -90,6 +92,10 @@ class Compiler:
     def kept(self) -> Kept:
         with self._lock:
             return Kept(len(self._cache), self._cached_bytes)
+
+    def _bound(self, most: int) -> TextBound:
+        spelled = self._built().tokenize_bytes
+        return TextBound(self._tokenizer.piece, most, Marks(spelled(b"\\b"), spelled(b"\n")))
 
     def _cached(self, text: str) -> LLMatcher | None:
         with self._lock:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.gbnf import gbnf_to_lark
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.lark import checked_lark
 from headrace.grammar.pattern import whole_pattern
-from headrace.grammar.schemas import check_schema
+from headrace.grammar.schemas import MAX_LENGTH, check_schema
 
 MAX_CHOICES = 32 << 10
 
@@ -18,8 +19,16 @@ MAX_CHOICES = 32 << 10
 _ESCAPES = 'nrbtf\\"'
 
 
-def json_rule(schema: object, *, spaced: bool = False) -> str:
-    """A schema as something to stand in a Lark rule, `%json {...}`.
+class JsonRule(NamedTuple):
+    """A schema as something to stand in a Lark rule, `%json {...}`, and the bound that it does not
+    count (`Grammar.bound`)."""
+
+    text: str
+    bound: int | None
+
+
+def json_rule(schema: object, *, spaced: bool = False) -> JsonRule:
+    """A schema in a grammar.
 
     Documents are compact; spaced ones have one space behind each comma and colon. There is no
     other white space. Raises GrammarError.
@@ -31,9 +40,10 @@ def json_rule(schema: object, *, spaced: bool = False) -> str:
         "json_allowed_escapes": _ESCAPES,
     }
     checked = check_schema(schema)
-    form = checked if isinstance(checked, dict) else {}
+    form = checked.form if isinstance(checked.form, dict) else {}
     # Options come last: they are swapped out, and the order of keys is the order of properties.
-    return "%json " + json.dumps({**form, "x-guidance": options}, ensure_ascii=False)
+    text = json.dumps({**form, "x-guidance": options}, ensure_ascii=False)
+    return JsonRule(f"%json {text}", checked.bound)
 
 
 def json_object() -> Grammar:
@@ -43,7 +53,8 @@ def json_object() -> Grammar:
 
 def json_schema(schema: object, *, spaced: bool = False) -> Grammar:
     """Documents that a JSON schema describes. Raises GrammarError."""
-    return Grammar(f"start: {json_rule(schema, spaced=spaced)}\n")
+    rule = json_rule(schema, spaced=spaced)
+    return Grammar(f"start: {rule.text}\n", bound=rule.bound)
 
 
 def regex(pattern: str) -> Grammar:
@@ -64,7 +75,7 @@ def choice(options: Sequence[str]) -> Grammar:
 def lark(text: str) -> Grammar:
     """A Lark grammar as in `lark.checked_lark`; its rule `start` is the whole. Raises
     GrammarError."""
-    return Grammar(checked_lark(text, json_rule))
+    return Grammar(checked_lark(text, _counted_rule))
 
 
 def gbnf(text: str) -> Grammar:
@@ -75,7 +86,15 @@ def gbnf(text: str) -> Grammar:
 def behind(rules: str, answer: Grammar) -> Grammar:
     """Rules in Lark that speak of `@answer`, say behind thoughts, with that."""
     grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
-    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False))
+    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False), bound=answer.bound)
+
+
+def _counted_rule(schema: object) -> str:
+    """In a caller's grammar, where anything may stand beside a text."""
+    rule = json_rule(schema)
+    if rule.bound is not None:
+        raise GrammarError(f"In a grammar a maxLength is supported up to {MAX_LENGTH}.")
+    return rule.text
 
 
 def _quoted(text: str) -> str:

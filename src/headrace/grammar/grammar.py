@@ -13,9 +13,11 @@ class Grammar(msgspec.Struct, frozen=True):
 
     text: in llguidance's Lark dialect, or its JSON form of several grammars. budget: of the
     thoughts in it. free: most of the answer is free text, and the grammar is that of the
-    calls in it.
+    calls in it. bound: the least length of texts that the text does not count (`text_bound`),
+    None if there is none.
     """
 
     text: str
     budget: ThoughtBudget | None = None
     free: bool = False
+    bound: int | None = None

@@ -13,6 +13,7 @@ from llguidance import LLMatcher
 from numpy.typing import NDArray
 
 from headrace.grammar.errors import GrammarError
+from headrace.grammar.text_bound import TextBound
 from headrace.grammar.watch import AHEAD, Watch
 
 _ALL = np.uint32(0xFFFFFFFF)
@@ -44,11 +45,13 @@ class Matcher:
         ending_ids: Items[int],
         vocab_size: int,
         watch: Watch | None = None,
+        bound: TextBound | None = None,
     ) -> None:
         """matcher: ours alone, at the start, over a vocabulary with one token more than
-        vocab_size, which stands for the end of the document. watch: at the start too."""
+        vocab_size, which stands for the end of the document. watch, bound: at the start too."""
         self._matcher = matcher
         self._watch = watch
+        self._bound = bound
         self._cut = False
         self._end = vocab_size
         self._endings = frozenset(ending_ids)
@@ -66,8 +69,8 @@ class Matcher:
     @property
     def exhausted(self) -> bool:
         """The document is complete and nothing may follow it."""
-        # Where a guess goes on, something may.
-        return not self._guess and (self._ended or self._places[0].complete)
+        # Where a guess goes on, something may. A document with a text that is too long is none.
+        return not (self._guess or self._cut) and (self._ended or self._places[0].complete)
 
     @property
     def cut(self) -> bool:
@@ -79,17 +82,25 @@ class Matcher:
         """Take a token that the mask allowed, also one that ends the sequence. Raises ValueError
         for any other, and GrammarError where following became too costly."""
         self._take(token)
-        if self._watch is not None and not self._ended:
+        if self._ended:
+            return
+        if self._bound is not None:
+            self._bound.take(token, self._copy)
+            self._cut |= self._bound.exceeded
+        if self._watch is not None:
             self._watch.take(token)
             cycle = self._watch.cycle()
-            self._cut = self._watch.too_long or (cycle is not None and self._endless(cycle))
+            self._cut |= cycle is not None and self._endless(cycle)
+
+    def _copy(self) -> LLMatcher:
+        """Of llguidance's matcher, behind the tokens that were accepted."""
+        self._walk(())
+        return self._ask(self._matcher.deep_copy)
 
     def _endless(self, cycle: list[int]) -> bool:
         """Whether these tokens may follow again and again, for as long as it can be looked at."""
-        self._walk(())
         times = AHEAD // len(cycle)
-        ahead = self._ask(self._matcher.deep_copy)
-        return bool(ahead.try_consume_tokens(cycle * times) == times * len(cycle))
+        return bool(self._copy().try_consume_tokens(cycle * times) == times * len(cycle))
 
     def _take(self, token: int) -> None:
         if self._guess[:1] == [token]:

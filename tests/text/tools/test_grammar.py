@@ -21,7 +21,7 @@ VOCAB = 260
 INTEGER = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 TEXT = {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"]}
 RULES = {
-    name: json_rule({**schema, "additionalProperties": False}, spaced=True)
+    name: json_rule({**schema, "additionalProperties": False}, spaced=True).text
     for name, schema in (("foo", INTEGER), ("bar", TEXT))
 }
 BEGUN = Thinking("<think>", "</think>", begun=True)
@@ -147,7 +147,7 @@ def test_no_call_begins_within_thoughts() -> None:
 
 
 def joined(rules: str) -> str:
-    answer = f"start: {json_rule(INTEGER)}"
+    answer = f"start: {json_rule(INTEGER).text}"
     grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer}]
     return json.dumps({"grammars": grammars})
 

@@ -27,13 +27,17 @@ from headrace.grammar.schemas.arrays import IN_PLACE
 from headrace.grammar.schemas.document import MAX_DEPTH, MAX_SCHEMAS, MAX_VALUES, SchemaDocument
 from headrace.grammar.schemas.form import Form
 from headrace.grammar.schemas.objects import MAX_PROPERTIES
+from headrace.grammar.schemas.strings import MAX_LENGTH
+from headrace.grammar.schemas.uncounted import Checked, marked
 
 __all__ = [
     "MAX_BYTES",
     "MAX_DEPTH",
+    "MAX_LENGTH",
     "MAX_PROPERTIES",
     "MAX_SCHEMAS",
     "MAX_VALUES",
+    "Checked",
     "Form",
     "check_schema",
 ]
@@ -43,7 +47,7 @@ MAX_BYTES = 256 << 10
 _COMBINING = (*IN_PLACE, "dependencies", "$dynamicRef", "$recursiveRef", "contains")
 
 
-def check_schema(schema: object) -> Form:
+def check_schema(schema: object) -> Checked:
     """The schema in the words that are enforced to the letter (`llguidance`'s dialect).
 
     Drafts 4, 6, 7, 2019-09 and 2020-12, by `$schema`; without it 2020-12. Raises GrammarError with
@@ -61,4 +65,4 @@ def check_schema(schema: object) -> Form:
     if size > MAX_BYTES:
         raise GrammarError(f"A schema has at most {MAX_BYTES} bytes.", "$")
     combines = any(f'"{word}"' in text for word in _COMBINING)
-    return SchemaDocument(schema, combines=combines).form()
+    return marked(SchemaDocument(schema, combines=combines).form())

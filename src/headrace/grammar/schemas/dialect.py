@@ -74,7 +74,6 @@ _ANY = frozenset(
         "uniqueItems",
     }
 )
-WORDS = _ANY | _SINCE.keys() | _ONLY.keys()
 
 
 def draft_of(declared: object, path: str, outer: int | None = None) -> int:

@@ -10,6 +10,7 @@ from headrace.grammar.schemas.arrays import vacuous
 from headrace.grammar.schemas.form import NO_TEXT, Form, all_of, any_of, listed, step
 from headrace.grammar.schemas.node import Node, Rewriter
 from headrace.grammar.schemas.strings import MAX_LENGTH
+from headrace.grammar.schemas.uncounted import WORD
 from headrace.grammar.schemas.values import count, spelled
 
 MAX_PROPERTIES = 500
@@ -137,8 +138,8 @@ def _pattern_of_names(node: Node, form: Form) -> str | None:
     if isinstance(form, dict) and "type" in form:
         strings = "string" in listed(form["type"])
         form = ({key: form[key] for key in form if key != "type"} or True) if strings else False
-    if isinstance(form, dict) and "x-maxLength" in form:  # a name that long never comes
-        form = {key: form[key] for key in form if key != "x-maxLength"}
+    if isinstance(form, dict) and WORD in form:  # a name that long never comes
+        form = {key: form[key] for key in form if key != WORD}
         form = form or {"maxLength": MAX_LENGTH}
     if form is True:
         return None

@@ -6,10 +6,11 @@ from headrace.grammar import formats
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.pattern import search_pattern
 from headrace.grammar.schemas.node import Node, Rewriter
+from headrace.grammar.schemas.uncounted import WORD
 from headrace.grammar.schemas.values import count
 
 MAX_LENGTH = 16_384
-"""Up to which the grammar counts. Longer strings are watched (`grammar.watch`)."""
+"""Up to which the grammar counts. Longer lengths are held beside it (`uncounted`)."""
 
 
 def anchored(node: Node, key: str, pattern: object) -> str:
@@ -31,7 +32,7 @@ def _least_length(node: Node, value: object) -> None:
 
 def _most_length(node: Node, value: object) -> None:
     most = count(value, node.at("maxLength"))
-    node.out["maxLength" if most <= MAX_LENGTH else "x-maxLength"] = most
+    node.out["maxLength" if most <= MAX_LENGTH else WORD] = most
 
 
 def _pattern(node: Node, pattern: object) -> None:

@@ -64,8 +64,8 @@ def follow(followed: Matcher, text: str) -> int | None:
 
 
 def walk(grammar: Grammar, seed: int, longest: int = 400) -> str | None:
-    """A document found by drawing, None where it did not end in time. Draws the characters that
-    bring a document to its end more often than others."""
+    """A document found by drawing, None where it was cut or did not end in time. Draws the
+    characters that bring a document to its end more often than others."""
     draw = random.Random(seed)
     followed, written = matcher(grammar), bytearray()
     for _ in range(longest):
@@ -80,5 +80,7 @@ def walk(grammar: Grammar, seed: int, longest: int = 400) -> str | None:
         choices = closing if closing and draw.random() < 0.4 else plain or closing or list(pieces)
         token = draw.choice(sorted(choices))
         followed.accept(token)
+        if followed.cut:
+            return None
         written += pieces[token]
     return None

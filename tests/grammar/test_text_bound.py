@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 
+from headrace.grammar import text_bound
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.forms import behind, json_rule, json_schema, lark
 from headrace.grammar.grammar import Grammar
-from headrace.grammar.schemas import check_schema
+from headrace.grammar.schemas import check_schema, strings
 from headrace.grammar.text_bound import Marks, TextBound
 from headrace.text.reasoning import Thinking
 from headrace.text.tools.format import FORMATS
 from headrace.text.tools.grammar import answer_behind_thoughts, calls_grammar
-from tests.grammar.following import accepts, follow, matcher
+from tests.grammar.following import accepts, follow, matcher, walk
 
 MOST = 16_500
 NUMBERS = "".join(map(str, range(10_000)))
@@ -164,3 +166,33 @@ def test_the_characters_of_a_text_are_counted_exactly(parts: list[str]) -> None:
     pieces = [bytes([byte]) for byte in written]
     assert not exceeded(pieces, len(text))
     assert exceeded(pieces, len(text) - 1)
+
+
+SMALL = {"type": "string", "maxLength": 4}
+FREE = {"type": "string"}
+MIXED: list[dict[str, Any]] = [
+    closed(a=SMALL, b=FREE),
+    closed(a={**SMALL, "pattern": "^[a-c]*$"}, b={**FREE, "maxLength": 7}),
+    {"anyOf": [closed(t=SMALL, k={"const": "a"}), closed(t=FREE, k={"const": "b"})]},
+    {"anyOf": [closed(t=SMALL, u=FREE), closed(t=FREE, u=SMALL)]},
+    {"type": "array", "items": {"anyOf": [SMALL, {"type": "integer"}]}, "maxItems": 5},
+    {"allOf": [FREE, {"minLength": 2}, SMALL]},
+    {"type": "object", "additionalProperties": SMALL, "maxProperties": 3},
+    {"properties": {"a": True}, "if": {"required": ["b"]}, "then": {"properties": {"a": SMALL}}},
+]
+
+
+@pytest.mark.parametrize("schema", MIXED, ids=range(len(MIXED)))
+def test_what_is_not_cut_satisfies_its_schema(
+    schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strings, "MAX_LENGTH", 3)
+    monkeypatch.setattr(text_bound, "MARGIN", 2)
+    grammar = json_schema(schema)
+    assert grammar.bound == 4
+    validator = Draft202012Validator(schema)
+    documents = [walk(grammar, seed) for seed in range(120)]
+    ended = [document for document in documents if document is not None]
+    assert len(ended) > 5
+    for document in ended:
+        validator.validate(json.loads(document))

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,12 @@ def test_the_least_of_several_bounds_counts_wherever_it_stands() -> None:
         {"if": {"type": "string"}, "then": inner},
     ):
         assert check_schema({**schema, "$defs": {"t": BOUNDED}}).bound == MOST
+
+
+def test_a_bound_beyond_64_bits_travels_to_a_worker() -> None:
+    grammar = json_schema({"type": "string", "maxLength": 10**30})
+    assert grammar.bound is not None
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(grammar), type=Grammar) == grammar
 
 
 def test_a_bound_that_is_counted_or_of_no_text_is_not_held_beside() -> None:

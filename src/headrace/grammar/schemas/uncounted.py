@@ -9,6 +9,9 @@ from headrace.grammar.schemas.form import Form, listed
 WORD = "x-maxLength"
 """Stands for `maxLength` in a form while it is made."""
 
+_GREATEST = 1 << 40
+"""No answer comes near it, and it can be sent to a worker as a number."""
+
 _MARK = {"pattern": r"^(?s:[^\x08]*)$"}
 
 
@@ -45,7 +48,7 @@ def _marked(form: Form, bounds: list[int]) -> Form:
         elif key != WORD:
             out[key] = value
     if WORD in form and ("type" not in form or "string" in listed(form["type"])):
-        bounds.append(form[WORD])
+        bounds.append(min(form[WORD], _GREATEST))
         if "pattern" in out:
             out["allOf"] = [*out.get("allOf", ()), _MARK]
         else:

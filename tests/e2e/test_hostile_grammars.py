@@ -56,7 +56,7 @@ REFUSED: dict[str, Ask] = {
     "parentheses in a schema": _text(pattern="(" * 20_000 + "a" + ")" * 20_000),
     "parentheses in a grammar": {"guided_grammar": "start: " + "(" * 60_000 + '"a"' + ")" * 60_000},
     "parentheses in GBNF": {"guided_grammar": "root ::= " + "(" * 60_000 + '"a"' + ")" * 60_000},
-    "long texts": _text(maxLength=10**30),
+    "long texts": _text(minLength=10**30),
     "many items": {"guided_json": {"type": "array", "minItems": 10**9, "items": {}}},
     "repetitions": {"guided_regex": "((a{999}){999}){999}"},
     "repetitions in a grammar": {"guided_grammar": 'start: ((("x"{1000}){1000}){1000})'},
@@ -67,6 +67,7 @@ REFUSED: dict[str, Ask] = {
     "doubled terminals": _doubled(60),
 }
 ENFORCED: dict[str, Ask] = {
+    "texts of any length": _text(maxLength=10**30),
     "a document of any size": _references(25, _pair),
     "cubic": {"guided_grammar": 'start: e\ne: e e | e e e | "a"'},
     "a state for each place": {"guided_regex": ".*a.{9999}"},

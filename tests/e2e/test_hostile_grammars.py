@@ -110,8 +110,9 @@ async def test_hostile_forms_are_answered_and_a_stream_beside_them_goes_on(
                 assert "the grammar" in answer.json()["error"]["message"], name
         schemas = [{"type": "object", "properties": {f"k{i}": {}}} for i in range(100)]
         asks = [{"model": service.model, "max_tokens": 1, "guided_json": each} for each in schemas]
-        answers = await asyncio.gather(*[_post(http, ask) for ask in asks])
-        assert [answer.status_code for answer in answers] == [200] * 100
+        for some in (asks[:50], asks[50:]):  # of one tenant 64 may wait to be compiled
+            answers = await asyncio.gather(*[_post(http, ask) for ask in some])
+            assert [answer.status_code for answer in answers] == [200] * 50
         assert await beside == alone
     assert alone[1] == "length"
     service.await_idle()

@@ -177,6 +177,7 @@ class Bytes:
         messages: list[dict[str, Any]],
         *,
         most: int | None = None,
+        stopped: Callable[[], bool] = lambda: False,
         **options: Any,
     ) -> Steps[array[int]]:
         return (yield from bounded(self.chat(messages, **options), most))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from array import array
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
 from headrace.edge.aside import preparing_threads
 from headrace.grammar.compiler import Compiler
-from headrace.turns.threads import Steps, in_one
+from headrace.text.metered.meter import GivenUp
+from headrace.turns.threads import ASIDE, Steps, in_one
 from tests.edge.fakes import MODEL, OTHER_KEY, World, error_of, until
 
 OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
@@ -34,7 +37,7 @@ class Slow:
             for step in range(3):
                 self.begun.append(f"{text[0]}{step}")
                 assert self._go.acquire(timeout=PATIENCE)
-                yield
+                yield None
             return array("i", [65])
         finally:
             self.closed += 1
@@ -205,3 +208,54 @@ async def test_a_prompt_in_a_list_that_is_too_long_is_named(world: World) -> Non
     assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt[1]")
     error = error_of(await world.complete(prompt=[[1], [1] * 600]), 400)
     assert (error["code"], error["param"]) == ("context_length_exceeded", "prompt[1]")
+
+
+class Aside:
+    """A conversation whose template may be slow: it goes aside, then works until nobody waits."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.given_up = 0
+
+    def conversation(
+        self,
+        messages: list[dict[str, Any]],
+        *,
+        stopped: Callable[[], bool] = lambda: False,
+        **_: Any,
+    ) -> Steps[array[int]]:
+        self.threads.append(threading.current_thread().name)
+        yield ASIDE
+        self.threads.append(threading.current_thread().name)
+        for _ in range(int(PATIENCE / 0.01)):
+            if stopped():
+                self.given_up += 1
+                raise GivenUp
+            time.sleep(0.01)
+        return array("i", [65])
+
+
+@pytest.fixture
+def aside(world: World) -> Aside:
+    text = Aside()
+    world.text.conversation = text.conversation  # type: ignore[method-assign]
+    return text
+
+
+async def test_a_small_body_whose_template_is_slow_leaves_the_event_loop_and_ends_at_its_deadline(
+    world: World, aside: Aside
+) -> None:
+    headers = {"x-headrace-deadline-ms": "200"}
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "hi"}]}
+    answer = await world.http.post("/v1/chat/completions", json=body, headers=headers)
+    assert "(waited_too_long)" in error_of(answer, 529)["message"]
+    await until(lambda: aside.given_up == 1)  # within the step that ran
+    assert aside.threads[0] == threading.current_thread().name
+    assert aside.threads[1].startswith("prepare")
+
+
+async def test_a_client_that_leaves_ends_a_step_that_runs(world: World, aside: Aside) -> None:
+    request = asyncio.create_task(world.chat())
+    await until(lambda: len(aside.threads) == 2)
+    request.cancel()
+    await until(lambda: aside.given_up == 1)

@@ -1,9 +1,15 @@
 from __future__ import annotations
 
+from time import thread_time
+
 import pytest
 
 from headrace.text import template as template_module
+from headrace.text.metered.meter import BASE_WORK, NANOSECONDS, GivenUp
 from headrace.text.template import DEFAULT_TEMPLATE, ChatTemplate, TemplateError
+from headrace.turns.threads import ASIDE, at_once
+
+BUSY = 5  # how many times longer things may take here
 
 USER = [{"role": "user", "content": "hi"}]
 
@@ -227,3 +233,58 @@ class TestVariables:
         )
         assert template(source).compared("effort") == {"low", "high", "none"}
         assert template("{{ effort }}").compared("effort") == frozenset()
+
+
+COSTLY = (
+    "{% set ns = namespace(a=0) %}{% for i in range(99999) %}"
+    + "{% if ns.a %}{% endif %}" * 10
+    + "{% endfor %}{{ messages[0].content }}"
+)
+
+
+class TestSteps:
+    def test_a_short_conversation_is_one_step(self) -> None:
+        steps = template(DEFAULT_TEMPLATE).rendering(USER, {"add_generation_prompt": True})
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        assert end.value.value == "User: hi\n\nAssistant:"
+
+    @pytest.mark.parametrize("messages", [USER, USER * 10])
+    def test_a_costly_template_goes_aside_before_it_costs_much(
+        self, messages: list[dict[str, str]]
+    ) -> None:
+        costly = template(COSTLY)
+        costly.prepare()
+        began = thread_time()
+        assert next(costly.rendering(messages, {})) is ASIDE
+        assert thread_time() - began < 0.1
+
+    def test_a_long_conversation_goes_aside_and_yields_its_turns(self) -> None:
+        plain = template(DEFAULT_TEMPLATE)
+        messages = [{"role": "user", "content": "some text " * 50}] * 5000
+        steps = list(plain.rendering(messages, {}))
+        assert steps[0] is ASIDE
+        assert len(steps) > 3
+        assert at_once(plain.rendering(messages, {})) == plain.render(
+            messages, add_generation_prompt=False
+        )
+
+    def test_a_render_that_nobody_waits_for_stops_within_its_step(self) -> None:
+        asked: list[None] = []
+
+        def stopped() -> bool:
+            asked.append(None)
+            return len(asked) > 3
+
+        steps = template(COSTLY).rendering(USER, {}, stopped)
+        assert next(steps) is ASIDE
+        began = thread_time()
+        with pytest.raises(GivenUp):
+            next(steps)
+        assert thread_time() - began < 0.3
+
+    def test_the_costliest_render_of_a_small_request_is_short(self) -> None:
+        began = thread_time()
+        with pytest.raises(TemplateError, match="more work"):
+            template(COSTLY * 40).render(USER)
+        assert thread_time() - began < BUSY * BASE_WORK * NANOSECONDS * 1e-9

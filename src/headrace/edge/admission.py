@@ -20,7 +20,7 @@ from headrace.quotas.demand import Consumed
 from headrace.quotas.limit import Standing
 from headrace.store.errors import DatabaseUnavailable
 from headrace.store.ids import uuid7
-from headrace.turns.threads import FairThreads, Steps, at_once
+from headrace.turns.threads import ASIDE, FairThreads, Steps
 
 T = TypeVar("T")
 
@@ -63,6 +63,7 @@ class Admission:
         self._begun = self._over = False
         self._entered: Reservation | None = None
         self._size = 0
+        self._given_up = False
 
     async def __aenter__(self) -> Admission:
         return self
@@ -105,15 +106,26 @@ class Admission:
         """Of the limits that were drawn on."""
         return () if self._entered is None else self._entered.standings
 
+    def given_up(self) -> bool:
+        """Whether nobody waits any more for what was last to be done in turn. Safe to ask from
+        any thread."""
+        return self._given_up
+
     def received(self, size: int) -> None:
-        """The body is there. size: in bytes; small ones are prepared at once."""
+        """The body is there. size: in bytes; of small ones all is done at once that
+        is sure to be short."""
         self._size = size
 
     async def prepare(self, steps: Steps[T]) -> T:
         """Do work of which the body's size decides how long it takes. Raises what the work
         raises, and what `turn` raises."""
         if self._size <= SMALL_BODY:
-            return at_once(steps)
+            try:
+                while next(steps) is not ASIDE:
+                    pass
+            except StopIteration as end:
+                result: T = end.value
+                return result
         return await self.turn(self._threads, steps)
 
     async def turn(self, threads: FairThreads, steps: Steps[T]) -> T:
@@ -144,6 +156,7 @@ class Admission:
                 raise ClientGone from None
             raise
         finally:
+            self._given_up = not future.done() or future.cancelled()
             self._connection.unwatch()
 
     def _noted(self, steps: Steps[T]) -> Steps[T]:

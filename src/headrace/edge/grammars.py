@@ -54,6 +54,6 @@ class GrammarDesk:
     def _checked(self, make: Callable[[], Grammar | None], param: str) -> Steps[Grammar | None]:
         grammar = make()
         if grammar is not None:
-            yield
+            yield None
             naming(param, lambda: self._compiler.compile(grammar, ()))
         return grammar

@@ -133,6 +133,7 @@ class Planner:
                 request,
                 limit or 1,
                 lambda: template_variables(request, self._prompts, reasons=self._model.reasoning),
+                stopped=admission.given_up,
                 opens=request.opens,
             )
         )
@@ -206,6 +207,7 @@ class Planner:
                 request,
                 limit,
                 lambda: message_variables(request, self._prompts, reasons=self._model.reasoning),
+                stopped=admission.given_up,
             )
         )
 
@@ -215,17 +217,19 @@ class Planner:
         limit: int,
         variables_of: Callable[[], Mapping[str, object]],
         *,
+        stopped: Callable[[], bool],
         opens: bool = True,
     ) -> Steps[tuple[Calls | None, Mapping[str, object], array[int]]]:
         """The calls that a request allows, the variables that it gives the template, and the
-        prompt of its messages as the template reads them. limit: tokens wanted behind them. opens:
-        the prompt ends with the beginning of the answer's message."""
+        prompt of its messages as the template reads them. limit: tokens wanted behind them.
+        stopped: whether nobody waits for it any more. opens: the prompt ends with the beginning of
+        the answer's message."""
         room = self._model.context_length
         if len(request.messages) > room:  # each of them has a token at least
             raise self._too_long(len(request.messages), limit, "messages")
         calls, messages, variables = request.calls, request.conversation(), variables_of()
         tools = None if calls is None else [_declared(known) for known in calls.functions]
-        yield
+        yield None
         steps = self._prompts.conversation(
             messages,
             tools=tools,
@@ -233,6 +237,7 @@ class Planner:
             add_generation_prompt=opens,
             continue_final=request.continues,
             most=room,
+            stopped=stopped,
         )
         ids = yield from self._bounded(steps, limit, "messages")
         return calls, variables, ids
@@ -348,7 +353,7 @@ class Planner:
             if request.echo:
                 text = prompt if isinstance(prompt, str) else self._decoder.decode(prompt)
                 echoes += [text] * request.n
-            yield
+            yield None
         return sized, echoes
 
     def _completion_ids(

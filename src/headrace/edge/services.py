@@ -145,6 +145,7 @@ class Prompts(Protocol):
         add_generation_prompt: bool = ...,
         continue_final: bool = ...,
         most: int | None = ...,
+        stopped: Callable[[], bool] = ...,
     ) -> Steps[array[int]]: ...
 
     def thinking(self, prompt: Sequence[int]) -> Thinking | None: ...

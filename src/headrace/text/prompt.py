@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from types import MappingProxyType
@@ -124,9 +124,11 @@ class PromptBuilder:
         tools: Sequence[Mapping[str, Any]] | None = None,
         variables: Mapping[str, object] = MappingProxyType({}),
         most: int | None = None,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> Steps[array[int]]:
         """The prompt of `chat` in steps: to render it, then to tokenise its parts. most: raises
-        TextTooLong for more tokens than that, as soon as it is sure."""
+        TextTooLong for more tokens than that, as soon as it is sure. stopped: whether nobody
+        waits for it any more (`ChatTemplate.rendering`)."""
         if any(map(_has_text_arguments, messages)) and not self._takes_text_arguments:
             messages = [_with_object_arguments(message) for message in messages]
         template = self._with_tools if tools else self._template
@@ -137,15 +139,18 @@ class PromptBuilder:
         elif self.tool_format.short_ids:
             messages = [_with_short_ids(message) for message in messages]
         broken: list[Message] = self._broken(messages)
-        rendered = template.render(
+        rendered = yield from template.rendering(
             with_end(broken) if continue_final else broken,
-            add_generation_prompt=add_generation_prompt and not continue_final,
-            tools=self._broken(tools),
-            **self._broken(variables),
+            {
+                "add_generation_prompt": add_generation_prompt and not continue_final,
+                "tools": self._broken(tools),
+                **self._broken(variables),
+            },
+            stopped,
         )
         if continue_final:
             rendered = until_end(rendered, broken[-1]["content"])
-        yield
+        yield None
         ids = yield from self._tokenizer.encoding(
             rendered, special=True, without=_BREAK, known=self._own, most=most
         )
@@ -268,7 +273,11 @@ class PromptBuilder:
         return frozenset() if infill is None else infill.ends
 
     def prepare(self) -> None:
-        """Make what long prompts need (`Tokenizer.prepare`)."""
+        """Make what prompts need: what long ones do (`Tokenizer.prepare`), and what the templates
+        are like, so that no request waits for it."""
+        for template in self._templates:
+            template.prepare()
+        _ = self._own, self._takes_text_arguments, self.several_calls
         self._tokenizer.prepare()
 
     def _with_bos(self, ids: array[int]) -> array[int]:

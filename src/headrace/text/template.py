@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import jinja2
 from jinja2 import meta, nodes
 
-from headrace.text.metered import (
-    BASE_WORK,
-    MAX_CHARACTERS,
-    Meter,
-    MeteredContext,
-    MeteredEnvironment,
-)
+from headrace.text.metered.context import MeteredContext
+from headrace.text.metered.environment import MeteredEnvironment
+from headrace.text.metered.meter import BASE_WORK, GivenUp, Meter, OutOfWork
+from headrace.text.metered.values import MAX_CHARACTERS
+from headrace.turns.threads import ASIDE, Steps, at_once
 
 # For models that come without one: plain turns, which a base model can follow.
 DEFAULT_TEMPLATE = (
@@ -30,6 +30,16 @@ PLAIN_TURNS = "User: ... Assistant: ..."
 
 MAX_SOURCE = 1 << 16
 """Characters of a template; real ones have up to 30,000."""
+
+SMALL_WORK = 1 << 19
+"""Units of a render that may be done on the event loop: some 10 ms of processor time at most. Real
+templates take less for a short conversation."""
+
+SHORT = 64
+"""Messages of a conversation that may be rendered with so little."""
+
+BATCH = 256
+"""Pieces of text between two looks at whether a turn is over."""
 
 Message = Mapping[str, Any]
 
@@ -98,13 +108,57 @@ class ChatTemplate:
         Raises TemplateError with the template's own words if it refuses the messages, else with
         what went wrong: a part that is not text, a limit, an error in the template.
         """
-        return self._run(
-            Meter(BASE_WORK, (messages, tools, variables)),
-            self._adapted(messages),
-            add_generation_prompt=add_generation_prompt,
-            tools=tools,
-            **variables,
-        )
+        names = {"add_generation_prompt": add_generation_prompt, "tools": tools, **variables}
+        return at_once(self.rendering(messages, names))
+
+    def rendering(
+        self,
+        messages: Sequence[Message],
+        variables: Mapping[str, object],
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> Steps[str]:
+        """What `render` does, in steps. The first is short: where the template needs more, the
+        work goes aside and begins again. Steps of a long render end between two texts that the
+        template puts out. variables: all that the template is given beside the messages.
+        stopped: whether nobody waits for the text any more, which is asked within steps too.
+
+        Raises TemplateError, and GivenUp once `stopped`.
+        """
+        given = (messages, *variables.values())
+        adapted = self._adapted(messages)
+        if len(messages) <= SHORT and self._is_cheap:
+            meter = Meter(SMALL_WORK, given, most=SMALL_WORK)
+            with suppress(_NeedsMore), _refusals():
+                return _joined(self._pieces(meter, adapted, variables))
+        yield ASIDE
+        meter = Meter(BASE_WORK, given, stopped=stopped)
+        texts: list[str] = []
+        pieces, slices = self._pieces(meter, adapted, variables), meter.slices
+        with _refusals():
+            while batch := list(islice(pieces, BATCH)):
+                texts += batch
+                if meter.slices != slices:
+                    slices = meter.slices
+                    yield None
+        return _joined(texts)
+
+    def prepare(self) -> None:
+        """Find out what the template is like, so that no request waits for it."""
+        _ = self._is_cheap, self.takes_system, self._wants_parts, self.variables
+
+    @cached_property
+    def _is_cheap(self) -> bool:
+        """Whether the shortest conversation takes little work."""
+        meter = Meter(SMALL_WORK // 4)
+        message: Message = {"role": "user", "content": "some text"}
+        names = {"add_generation_prompt": True, "tools": None}
+        try:
+            self._run(meter, self._adapted([message]), **names)
+        except _NeedsMore:
+            return False
+        except TemplateError:
+            return True
+        return True
 
     def probe(self, messages: Sequence[Message], **variables: object) -> str | None:
         """What `render` makes of a short conversation, to see what the template does; None where it
@@ -149,19 +203,45 @@ class ChatTemplate:
             return False
 
     def _run(self, meter: Meter, messages: list[dict[str, Any]], **variables: object) -> str:
+        with _refusals():
+            return _joined(self._pieces(meter, messages, variables))
+
+    def _pieces(
+        self, meter: Meter, messages: list[dict[str, Any]], variables: Mapping[str, object]
+    ) -> Iterator[str]:
+        """The texts that the template puts out, within `_refusals`."""
         # As `new_context` makes it, which looks up every global for every render.
         names = {**self._constants, "messages": messages, **variables}
         context = MeteredContext(self._template.environment, names, None, self._template.blocks)
         context.meter = meter
-        try:
-            text = "".join(self._template.root_render_func(context))
-        except jinja2.TemplateError as error:
-            raise TemplateError(error.message or "the chat template failed") from error
-        except Exception as error:  # a template can raise whatever Python can
-            raise TemplateError(f"the chat template failed: {error}") from error
-        if len(text) > MAX_CHARACTERS:
-            raise TemplateError(f"the chat template made more than {MAX_CHARACTERS} characters")
-        return text
+        pieces: Iterator[str] = self._template.root_render_func(context)
+        return pieces
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Raises TemplateError for what goes wrong while a template runs."""
+    try:
+        yield
+    except (GivenUp, TemplateError):
+        raise
+    except OutOfWork as error:
+        raise _NeedsMore(error.message) from error
+    except jinja2.TemplateError as error:
+        raise TemplateError(error.message or "the chat template failed") from error
+    except Exception as error:  # a template can raise whatever Python can
+        raise TemplateError(f"the chat template failed: {error}") from error
+
+
+class _NeedsMore(TemplateError):
+    """The template wants more work than its meter has."""
+
+
+def _joined(texts: Iterable[str]) -> str:
+    text = "".join(texts)
+    if len(text) > MAX_CHARACTERS:
+        raise TemplateError(f"the chat template made more than {MAX_CHARACTERS} characters")
+    return text
 
 
 def _constants(node: nodes.Expr) -> list[object]:

@@ -130,7 +130,7 @@ class Tokenizer:
         segments.append((text[end:], None))
         if most is not None and len(text) > max(most, PART):
             self._check_fewest((part.replace(without, "") for part, _ in segments), most)
-            yield
+            yield None
         ids: array[int] = array("i")
         size, left = 0, len(text)
         for segment, behind in segments:
@@ -142,7 +142,7 @@ class Tokenizer:
                 segment = segment.replace(without, "") if without else segment
                 for part in self._cuts.parts(segment) if len(segment) > PART else (segment,):
                     if size + len(part) > PART:
-                        yield
+                        yield None
                         size = 0
                     if most is not None and len(ids) > most and left + len(segment) > PART:
                         raise TextTooLong(len(ids))
@@ -169,13 +169,13 @@ class Tokenizer:
         space before every text, without that space. Raises as `encoding`."""
         if most is not None and len(text) > max(most, PART):
             self._check_fewest([text], most)
-            yield
+            yield None
         ids: array[int] = array("i")
         for part in self._cuts.parts(text) if len(text) > PART else (text,):
             ids.extend(self._plain(part, first=False) if ids else self._onwards(part))
             if most is not None and len(ids) > most:
                 raise TextTooLong(len(ids))
-            yield
+            yield None
         return ids
 
     def _onwards(self, text: str) -> list[int]:

@@ -7,15 +7,26 @@ import threading
 import time
 from collections.abc import Callable, Generator, Hashable
 from concurrent.futures import Future, InvalidStateError
+from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from headrace.turns.queue import FairQueue
 
 T = TypeVar("T")
 
-Steps = Generator[None, None, T]
+
+class Aside(Enum):
+    """What work yields before a step that may be long."""
+
+    ASIDE = "aside"
+
+
+ASIDE = Aside.ASIDE
+
+Steps = Generator[Aside | None, None, T]
 """Work that yields between its steps, each of which takes a bounded time. Between two steps
-others may have their turn, or the work may be given up, which closes the generator."""
+others may have their turn, or the work may be given up, which closes the generator. ASIDE says
+that the next step should not run on an event loop."""
 
 
 def in_one(work: Callable[[], T]) -> Steps[T]:

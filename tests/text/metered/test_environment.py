@@ -172,7 +172,10 @@ def _tried() -> dict[str, tuple[str | None, float]]:
 
 @pytest.fixture(scope="module")
 def tried() -> dict[str, tuple[str | None, float]]:
-    code = "import json; from tests.text.test_metered import _tried; print(json.dumps(_tried()))"
+    code = (
+        "import json; from tests.text.metered.test_environment import _tried;"
+        " print(json.dumps(_tried()))"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=500, check=False
     )

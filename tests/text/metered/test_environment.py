@@ -11,6 +11,7 @@ from time import thread_time
 
 import pytest
 
+from headrace.text.metered.filters import BODY, LOOP
 from headrace.text.template import ChatTemplate, TemplateError
 
 USER = [{"role": "user", "content": "hi"}]
@@ -192,3 +193,9 @@ def test_a_hostile_template_is_stopped(
     assert refusal is not None
     assert "MemoryError" not in refusal
     assert seconds < MAX_SECONDS
+
+
+@pytest.mark.parametrize("name", ["__loop__", "__body__", LOOP, BODY])
+def test_no_template_can_call_what_pays_for_passes(name: str) -> None:
+    with pytest.raises(TemplateError):
+        template(f"{{{{ [1] | {name}(-1000000000) }}}}")

@@ -18,8 +18,8 @@ from headrace.text.metered.prices import LOOKUP, STEP
 from headrace.text.metered.sizes import PART, SLOT, length_of
 from headrace.text.metered.values import MAX_BITS, as_text, checked, spend_for_text, unmarked
 
-LOOP, BODY = "__loop__", "__body__"
-"""Filters that templates cannot name: they pay for passes, and for a body that is run."""
+LOOP, BODY = "(passes)", "(body)"
+"""Filters whose names no template can write: they pay for passes, and for a body that is run."""
 
 
 MAX_PADDING = 100_000  # items

@@ -69,7 +69,10 @@ class Arbiter:
 
     @property
     def waiting(self) -> int:
-        return sum([queue.waiting for queue in self.queues.values()])
+        waiting = 0
+        for queue in self.queues.values():
+            waiting += queue.waiting
+        return waiting
 
     @property
     def next_deadline(self) -> float:
@@ -377,16 +380,19 @@ class Arbiter:
 
     def _prefill_time(self, entry: Entry) -> float:
         """Seconds from its turn to its first token."""
-        if self._prefilled.value is None:
-            return 0.0
-        return self.room.prefilling[entry.long] / self._prefilled.value + self._alone(entry)
+        rate = self._prefilled.value
+        return (self.room.prefilling[entry.long] + entry.uncached) / rate if rate else 0.0
 
     def _alone(self, entry: Entry) -> float:
         """Seconds that its own prompt takes."""
-        return entry.uncached / self._prefilled.value if self._prefilled.value else 0.0
+        rate = self._prefilled.value
+        return entry.uncached / rate if rate else 0.0
 
     def _waiting_in(self, long: bool) -> int:
-        return sum([queue.waiting_in[long] for queue in self.queues.values()])
+        waiting = 0
+        for queue in self.queues.values():
+            waiting += queue.waiting_in[long]
+        return waiting
 
     def _full(self, queue: ClassQueue) -> Shed:
         rate = self._rate(long=False)

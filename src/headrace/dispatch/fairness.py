@@ -61,7 +61,8 @@ class VirtualTime:
 
     def reach(self, time: float) -> None:
         """The smallest counter of those who could be served is there."""
-        self.now = max(self.now, time)
+        if time > self.now:
+            self.now = time
 
     def serve(self, cost: float, weight: float) -> None:
         """So much was served to parties of that weight together, while nobody else waited."""
@@ -75,7 +76,7 @@ class VirtualTime:
             if not account.standing:
                 self.enter(account)
         if accounts:
-            self.reach(min(account.time for account in accounts))
+            self.reach(min([account.time for account in accounts]))
 
     def would_be(self, account: Account) -> float:
         """Its counter, if it could be served now."""

@@ -43,6 +43,8 @@ class Line:
     def head(self, now: float, age: float) -> Entry:
         """Raises IndexError if nobody waits."""
         first = self._in_order[0]
+        if len(self._in_order) == 1:
+            return first
         oldest = self.oldest
         return oldest if now - oldest.arrived >= age else first
 

@@ -99,7 +99,7 @@ class ClassQueue:
         self._turns: dict[bool, Ranking[Party]] = {False: Ranking(), True: Ranking()}
         self._greed: Ranking[Party] = Ranking()
         self._arrivals: dict[Entry, None] = {}
-        self._parties: dict[Entry, Party] = {}  # of those who wait or run
+        self._party_of: dict[Entry, Party] = {}  # of those who wait or run
         self._idle: list[tuple[float, int, Party]] = []
         self._serial = count()
         self._weight_waiting = 0.0
@@ -124,8 +124,9 @@ class ClassQueue:
         return min(entry.max_tokens, round(outputs))
 
     def add(self, entry: Entry) -> None:
-        party = self.party(entry.tenant, entry.weight)
-        self.parties[party.id] = self._parties[entry] = party
+        party = self._party_of[entry] = self.party(entry.tenant, entry.weight)
+        if party.idle:
+            self.parties[party.id] = party
         self._reweigh(party, entry.weight)
         if not party.waiting:
             self._time.enter(party.account)
@@ -145,7 +146,7 @@ class ClassQueue:
         was there."""
         if entry not in self:
             return False
-        party = self._parties.pop(entry)
+        party = self._party_of.pop(entry)
         cost = self._remove(party, entry)
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].take_back(cost, entry.arrived, now)
@@ -154,7 +155,7 @@ class ClassQueue:
 
     def keep(self, entry: Entry) -> None:
         """It waits, and goes before all others of its tenant from now on."""
-        self._parties[entry].line(entry).keep(entry)
+        self._party_of[entry].line(entry).keep(entry)
 
     def turn(
         self, now: float, lane: Callable[[Entry, bool], bool], known: Callable[[Entry], int]
@@ -205,7 +206,7 @@ class ClassQueue:
 
     def _head(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
         age = self.policy.age
-        if not party.long:
+        if not (self.waiting_in[True] and party.long):
             return party.short.head(now, age)
 
         def young(entry: Entry) -> bool:
@@ -271,7 +272,7 @@ class ClassQueue:
     def charge(self, entry: Entry, cost: int) -> None:
         entry.charged += cost
         self.account.charge(cost)
-        party = self._parties[entry]
+        party = self._party_of[entry]
         party.account.charge(cost)
         if party.waiting:
             self._rank(party)
@@ -284,7 +285,7 @@ class ClassQueue:
 
     def begin(self, entry: Entry, now: float) -> None:
         """It has its place, and is charged what it is expected to cost."""
-        party = self._parties[entry]
+        party = self._party_of[entry]
         entry.charged = entry.cost
         self.account.charge(entry.charged)
         party.account.charge(entry.charged)
@@ -296,7 +297,7 @@ class ClassQueue:
 
     def end(self, entry: Entry, answered: bool) -> None:
         """It has given its place back. answered: it ended by itself."""
-        party = self._parties.pop(entry)
+        party = self._party_of.pop(entry)
         party.running -= 1
         if not party.running:
             self._weight_running -= party.account.weight
@@ -338,9 +339,9 @@ class ClassQueue:
             short.put(party, party.account.time)
         else:
             short.discard(party)
-        if party.long:
+        if self.waiting_in[True] and party.long:
             long.put(party, party.account.time)
-        elif len(long):
+        elif long.first is not None:
             long.discard(party)
 
     def _reweigh(self, party: Party, weight: float) -> None:

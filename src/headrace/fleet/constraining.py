@@ -66,7 +66,7 @@ class Constraining:
         constraint = self._compiler.compile(grammar, ending_ids)
         for number, token in enumerate(taken):
             if number % REPLAYED == 0:
-                yield
+                yield None
             constraint.accept(token)
         return constraint
 

@@ -176,8 +176,9 @@ def test_one_that_is_preempted_and_leaves_reports_all_that_was_computed() -> Non
     engine = fake_engine(blocks=8, max_sequences=2)
     answers = Answers()
     for id in "ab":
-        engine.submit(request(id, [*PROMPT[:60], ord(id)], max_tokens=150))
+        engine.submit(request(id, [*PROMPT[:60], ord(id)], max_tokens=150, ignore_eos=True))
     while not engine.status().preemptions:
         answers.take(engine.step())
+        assert engine.status().running, "both ended without a preemption"
     engine.cancel("b")
     assert answers.drain(engine).finish("b").prompt_tokens == 61

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers.pre_tokenizers import ByteLevel
+from transformers import AutoModelForCausalLM
 
 from headrace.dispatch.dispatcher import Dispatcher
 from headrace.engine.output import Finish, Output
@@ -291,7 +292,9 @@ async def test_a_broken_file_is_a_sentence_with_its_name(broken_path: Path) -> N
 
 
 def test_a_folder_of_safetensors_is_opened_with_its_own_tokenizer(tmp_path: Path) -> None:
-    FAMILIES["phi-4"].model().save_pretrained(tmp_path)
+    shape = FAMILIES["phi-4"].config()
+    shape.vocab_size = 300  # a row for each of the tokenizer's ids
+    AutoModelForCausalLM.from_config(shape).save_pretrained(tmp_path)
     settings = config(tmp_path, max_sequences=4, threads=1, context_length=64)
     with pytest.raises(TokenizerError, match=r"tokenizer\.ggml\.model is missing"):
         opened(settings)

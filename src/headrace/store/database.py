@@ -91,7 +91,7 @@ class Database:
                     f"the database is at revision {found}, this release needs {HEAD} and "
                     "auto_migrate is off: run headrace migrate"
                 )
-        except DatabaseError as error:
+        except (DatabaseError, DatabaseDamaged) as error:
             raise StoreError(f"{self._engine.url!r} is not usable: {reason(error)}") from error
 
     @property

@@ -477,6 +477,8 @@ def test_every_request_ends_once_and_places_are_never_exceeded(
             if not task.cancelled() and (outputs := task.result()) is not None:
                 assert [o.finish is not None for o in outputs][:-1] == [False] * (len(outputs) - 1)
                 assert outputs[-1].finish is not None
+        for name in list(worker.mailboxes):  # whose readers were cancelled
+            worker.finish(name)
         await settle()
         assert (worker.live, dispatcher.status().queued) == (0, 0)
         await dispatcher.stop(grace=0)

@@ -21,6 +21,8 @@ import pytest
 from tests import forked
 
 KEY = "hr-e2e_a-key-for-tests-only"
+PATIENT = ("--classes", '{"default": {"deadline": 600}}')
+"""Flags of a service that refuses nobody because a busy machine is slow."""
 
 
 @dataclass
@@ -137,7 +139,7 @@ def stop(service: Service) -> None:
 
 @pytest.fixture(scope="session")
 def service(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    running = start(smollm2_path, tmp_path_factory.mktemp("service"))
+    running = start(smollm2_path, tmp_path_factory.mktemp("service"), *PATIENT)
     yield running
     stop(running)
 
@@ -145,6 +147,6 @@ def service(smollm2_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 @pytest.fixture(scope="session")
 def coder(coder_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """With a model that follows instructions well enough to use tools."""
-    running = start(coder_path, tmp_path_factory.mktemp("coder"))
+    running = start(coder_path, tmp_path_factory.mktemp("coder"), *PATIENT)
     yield running
     stop(running)

@@ -168,21 +168,23 @@ class StepBudget:
         slices: bool = False,
     ) -> None:
         """max_tokens: of a step. target_itl in seconds, target_throughput in tokens a second.
-        slices: whether a prompt may be computed beside the steps, to hold a target ITL."""
+        slices: whether a prompt may be computed beside the steps, to hold a target ITL.
+
+        The attribute `targeted` tells whether there is a target."""
         if target_itl is not None and target_throughput is not None:
             raise ValueError("there can be a target ITL or a target throughput, not both")
         self.max_tokens = max_tokens
         self.current = max_tokens
         self._target_itl = target_itl
         self._target_throughput = target_throughput
-        self._targeted = target_itl is not None or target_throughput is not None
+        self.targeted = target_itl is not None or target_throughput is not None
         self.slices = slices and target_itl is not None
         self._times = StepTimes()
         self._chunk_seconds: dict[int, float] = {}  # a token, by bits of a position
 
     def observe(self, load: Load, seconds: float) -> None:
         """A step took so long, without its slice."""
-        if self._targeted and load.tokens and seconds > 0:
+        if self.targeted and load.tokens and seconds > 0:
             self._times.add(load, seconds)
 
     def observe_chunks(self, position: int, tokens: int, seconds: float) -> None:
@@ -236,7 +238,7 @@ class StepBudget:
         that fit if nobody decodes.
         """
         room = self.max_tokens - load.tokens
-        if self._targeted and load.decoded:
+        if self.targeted and load.decoded:
             most = self._most_tried - load.of_prompts
             least = 0 if load.of_prompts else LEAST_CHUNK
             if self._target_itl is not None:

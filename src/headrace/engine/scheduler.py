@@ -72,6 +72,10 @@ LONG_PART = 4
 """A long prompt takes one part in so many of what a step has for prompts, if others follow it; at
 least so much of it, if it is beside the step."""
 
+LONG_PART_AMONG_DECODES = 12
+"""The same where nobody follows it, but others decode and no target says how long a step may last.
+Steps are shorter then, and the prompt takes more processor time (docs/performance.md)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -258,9 +262,13 @@ class Scheduler:
                 break
             self._adopt(prompt, self._hits(prompt))
             room = self.budget.room(plan.load, prompt.computed, reserved)
-            if prompt.request.long and (behind := next(prompts, None)) is not None:
-                room = -(-room // LONG_PART)
-                prompts = chain((behind,), prompts)
+            if prompt.request.long:
+                behind = next(prompts, None)
+                if behind is not None:
+                    prompts = chain((behind,), prompts)
+                    room = -(-room // LONG_PART)
+                elif plan.load.decoded and not self.budget.targeted:
+                    room = -(-room // LONG_PART_AMONG_DECODES)
             count = min(prompt.pending, room)
             if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
                 count = min(count, self._max_rows - plan.rows)

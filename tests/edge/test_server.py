@@ -16,8 +16,10 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 import uvloop
 
+from headrace.edge import front
 from headrace.edge.connection import connection_of
 from headrace.edge.front import POLLED
 from headrace.edge.open_connections import ConnectionLimits
@@ -222,20 +224,20 @@ async def exchange(server: Server, data: bytes) -> bytes:
 
 
 async def test_malformed_http_is_answered_and_logged_as_everything_else(
-    world: World, server: Server, capsys: pytest.CaptureFixture[str]
+    world: World, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    logged = structlog.testing.CapturingLogger()
+    monkeypatch.setattr(front, "log", logged)
     answer = await exchange(server, b"GET /v1/models HTTP/1.1\r\nhost: a\r\nbad header\r\n\r\n")
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert json.loads(body)["error"]["code"] == "malformed_request"
     request_id = re.search(rb"x-request-id: (req_[0-9a-f]+)", head)
     assert request_id
-    line = next(
-        line for line in capsys.readouterr().out.splitlines() if request_id[1].decode() in line
-    )
-    assert "status=400" in line
-    assert "error=malformed_request" in line
-    assert "path=/v1/models" in line
+    (line,) = (call.kwargs for call in logged.calls)
+    assert line["request_id"] == request_id[1].decode()
+    assert (line["status"], line["error"]) == (400, "malformed_request")
+    assert line["path"] == "/v1/models"
 
 
 async def test_http_1_0_gets_a_stream_up_to_the_end(world: World, server: Server) -> None:

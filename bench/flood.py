@@ -14,28 +14,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import multiprocessing
-import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import httpx
 import msgspec
 import psutil
 
-from engines.engine import free_port
+from engines.headrace import with_tenants
+from run import model_path
 
 CONNECTIONS = 8
 MIB = 1 << 20
-ADMIN_KEY = "hr-bench_an-administrators-key"
 MOST_FIRST_TOKEN = 2.0
 """Of the time that it takes alone."""
 MOST_HEALTHZ = 0.1
@@ -225,55 +219,6 @@ async def run(target: Target, seconds: float, only: str) -> bool:
     return held
 
 
-@contextmanager
-def started(model: str) -> Iterator[Target]:
-    with tempfile.TemporaryDirectory() as folder:
-        url = f"http://127.0.0.1:{(port := free_port())}"
-        env = {
-            **os.environ,
-            "HEADRACE_DATA_DIR": folder,
-            "HEADRACE_BOOTSTRAP_KEY": ADMIN_KEY,
-        }
-        command = [sys.executable, "-m", "headrace.cli.main"]
-        with Path(folder, "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, "serve", "--model", model, "--port", str(port)],
-                env=env,
-                stdout=log,
-                stderr=log,
-            )
-        try:
-            await_ready(url, process, Path(folder, "log"))
-            keys = []
-            for tenant in ("flood", "other"):
-                subprocess.run([*command, "tenants", "create", tenant], env=env, check=True)
-                made = subprocess.run(
-                    [*command, "keys", "create", "--tenant", tenant],
-                    env=env,
-                    check=True,
-                    capture_output=True,
-                    text=True,
-                )
-                keys.append(next(word for word in made.stdout.split() if word.startswith("hr-")))
-            yield Target(url, *keys, process.pid, served(url, keys[0]))
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def await_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    for _ in range(1200):
-        if process.poll() is not None:
-            raise SystemExit(log.read_text())
-        try:
-            if httpx.get(f"{url}/readyz", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)
-    raise SystemExit("the service is not ready after two minutes")
-
-
 def served(url: str, key: str) -> str:
     headers = {"authorization": f"Bearer {key}"}
     models = httpx.get(f"{url}/v1/models", headers=headers, timeout=30).json()
@@ -286,7 +231,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6.0, help="of each kind")
     parser.add_argument("--only", default="", help="kinds whose name has this in it")
     options = parser.parse_args()
-    with started(options.model) as target:
+    with with_tenants(model_path(options.model), ("flood", "other")) as service:
+        model = served(service.url, service.keys[0])
+        target = Target(service.url, *service.keys, service.process.pid, model)
         sys.exit(0 if asyncio.run(run(target, options.seconds, options.only)) else 1)
 
 

@@ -18,8 +18,6 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -27,9 +25,7 @@ from typing import Any
 import httpx
 import psutil
 
-from engines.engine import KEY
-from engines.headrace import Headrace
-from headrace.load.workload import Workload
+from engines.headrace import with_tenants
 from run import model_path
 
 MOST_RATIO = 2.0
@@ -180,33 +176,15 @@ def measure(bench: Bench, rounds: int) -> bool:
     return middle <= MOST_RATIO and max(gaps) < MOST_GAP
 
 
-@contextmanager
-def service(model: str) -> Iterator[Bench]:
-    """Headrace with a tenant for the large requests and one for all others."""
-    workload = Workload(title="", streams=1, requests=1, output=1)
-    before = set(psutil.Process().children())
-    with Headrace().serve(model_path(model), workload) as server:
-        (parent,) = set(psutil.Process().children()) - before
-        (worker,) = parent.children()
-        base = server.url.removesuffix("/v1")
-        admin = httpx.Client(
-            base_url=f"{base}/admin/v1", headers={"authorization": f"Bearer {KEY}"}
-        )
-        keys = []
-        for name in ("recursive", "others"):
-            admin.post("/tenants", json={"name": name}).raise_for_status()
-            made = admin.post("/keys", json={"tenant": name})
-            keys.append(made.raise_for_status().json()["key"])
-        yield Bench(base, keys, worker)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--model", default="smollm2-135m", help="catalogue name or GGUF path")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
-    with service(arguments.model) as bench:
+    with with_tenants(model_path(arguments.model), ("recursive", "others")) as service:
+        (worker,) = service.process.children()
+        bench = Bench(service.url, service.keys, worker)
         sys.exit(0 if measure(bench, arguments.rounds) else 1)
 
 

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+import httpx
+import psutil
 
 import headrace
 from engines.engine import KEY, Engine
@@ -23,3 +29,31 @@ class Headrace(Engine):
 
     def environment(self) -> dict[str, str]:
         return {"HEADRACE_BOOTSTRAP_KEY": KEY}
+
+
+@dataclass(frozen=True, slots=True)
+class WithTenants:
+    """A running service. url: without /v1. keys: one of each tenant, in their order. process:
+    serves HTTP; its child is the engine's."""
+
+    url: str
+    keys: list[str]
+    process: psutil.Process
+
+
+@contextmanager
+def with_tenants(gguf: Path, names: Sequence[str]) -> Iterator[WithTenants]:
+    """Start Headrace, and make a tenant and a key for each name."""
+    workload = Workload(title="", streams=1, requests=1, output=1)
+    before = set(psutil.Process().children())
+    with Headrace().serve(gguf, workload) as server:
+        (process,) = set(psutil.Process().children()) - before
+        url = server.url.removesuffix("/v1")
+        headers = {"authorization": f"Bearer {KEY}"}
+        with httpx.Client(base_url=f"{url}/admin/v1", headers=headers) as admin:
+            keys = []
+            for name in names:
+                admin.post("/tenants", json={"name": name}).raise_for_status()
+                made = admin.post("/keys", json={"tenant": name})
+                keys.append(made.raise_for_status().json()["key"])
+        yield WithTenants(url, keys, process)

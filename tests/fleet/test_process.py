@@ -90,8 +90,8 @@ def test_what_libraries_log_is_json_too() -> None:
         from headrace.fleet.process import configure_log
 
         configure_log("info")
-        logging.getLogger("some.library").warning("a %s", "word")
-        logging.getLogger("some.library").info("not told")
+        logging.getLogger("a.package").warning("a %s", "word")
+        logging.getLogger("a.package").info("not told")
         warnings.warn("old", DeprecationWarning)
         warnings.warn("strange", RuntimeWarning)
 
@@ -106,7 +106,7 @@ def test_what_libraries_log_is_json_too() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     events = [json.loads(line) for line in done.stderr.splitlines()]
     told = [(event["logger"], event["level"]) for event in events]
-    assert ("some.library", "warning") in told
+    assert ("a.package", "warning") in told
     assert ("py.warnings", "warning") in told
     assert ("asyncio", "error") in told
     assert any("ZeroDivisionError" in event.get("exception", "") for event in events)

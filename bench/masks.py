@@ -2,13 +2,15 @@
 
     python bench/masks.py --model smollm2-135m
 
-Starts a service of its own. A request brings a tool of twelve objects that refer to one another,
-with names that no request had before. Meanwhile a plain stream goes on, and another tenant's
-requests ask for documents of a schema with one property. Printed are the processor time that the
-worker spent on the large request and on a plain prompt of as many tokens, the small requests' time
-alone and beside it, and the largest gap between two tokens of the stream. The exit code is 1 if
-the median small request takes more than twice its time alone, or a gap is 300 ms or more. Alone is
-beside the stream. Run it on a quiet machine.
+The bench starts a service. One tenant sends a large request: its tool has twelve objects that refer
+to one another, with property names that no earlier request had. At the same time a plain stream
+runs, and another tenant sends small requests with a schema of one property.
+
+The bench prints the worker's processor time for the large request and for a plain prompt of as
+many tokens, the latency of small requests without and with the large one (the stream always runs),
+and the largest gap between two tokens of the stream. The exit code is 1 if the median small request
+takes more than twice its time without the large one, or if a gap is 300 ms or more. Run it on a
+quiet machine.
 """
 
 from __future__ import annotations
@@ -62,7 +64,7 @@ def recursive_tool(tag: str) -> dict[str, Any]:
 
 @dataclass
 class Stream:
-    """A plain stream that goes on until it is told to stop, and the times of its events."""
+    """A plain stream that runs until `stopped` is set, and the arrival times of its events."""
 
     client: httpx.Client
     model: str
@@ -149,7 +151,7 @@ def measure(bench: Bench, rounds: int) -> bool:
     following = threading.Thread(target=stream.run)
     following.start()
     alone: list[float] = []
-    beside: list[float] = []
+    together: list[float] = []
     gaps: list[float] = []
     costs: list[float] = []
     try:
@@ -160,18 +162,20 @@ def measure(bench: Bench, rounds: int) -> bool:
             large = threading.Thread(target=lambda: costs.append(bench.large(f"r{each}")[0]))  # noqa: B023
             large.start()
             while large.is_alive():
-                beside.append(bench.small(1000 + len(beside)))
+                together.append(bench.small(1000 + len(together)))
             large.join()
             gaps.append(stream.largest_gap(begun, time.perf_counter()))
     finally:
         stream.stopped.set()
         following.join()
-    ratio = max(beside) / statistics.median(alone)
-    middle = statistics.median(beside) / statistics.median(alone)
+    ratio = max(together) / statistics.median(alone)
+    middle = statistics.median(together) / statistics.median(alone)
     print(f"a plain prompt of {plain_tokens} tokens: {plain_cpu:.1f} s of processor time")
     print(f"a recursive tool, prompt of {prompt} tokens: {statistics.median(costs):.1f} s")
     print(f"one-property schema alone: {statistics.median(alone) * 1000:.0f} ms")
-    print(f"  beside the tool: median x {middle:.2f}, worst x {ratio:.2f} of {len(beside)}")
+    print(
+        f"  together with the tool: median x {middle:.2f}, worst x {ratio:.2f} of {len(together)}"
+    )
     print(f"largest gap of a plain stream: {max(gaps) * 1000:.0f} ms")
     return middle <= MOST_RATIO and max(gaps) < MOST_GAP
 

@@ -73,8 +73,9 @@ LONG_PART = 4
 least so much of it, if it is beside the step."""
 
 LONG_PART_AMONG_DECODES = 12
-"""The same where nobody follows it, but others decode and no target says how long a step may last.
-Steps are shorter then, and the prompt takes more processor time (docs/performance.md)."""
+"""A long prompt takes one part in so many where no other prompt follows, other sequences decode, and
+there is no target. Steps get shorter, and the prompt needs more processor time
+(docs/performance.md)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,9 +173,7 @@ def measure(bench: Bench, rounds: int) -> bool:
     print(f"a plain prompt of {plain_tokens} tokens: {plain_cpu:.1f} s of processor time")
     print(f"a recursive tool, prompt of {prompt} tokens: {statistics.median(costs):.1f} s")
     print(f"one-property schema alone: {statistics.median(alone) * 1000:.0f} ms")
-    print(
-        f"  together with the tool: median x {middle:.2f}, worst x {ratio:.2f} of {len(together)}"
-    )
+    print(f"  with the tool: median x {middle:.2f}, worst x {ratio:.2f} of {len(together)}")
     print(f"largest gap of a plain stream: {max(gaps) * 1000:.0f} ms")
     return middle <= MOST_RATIO and max(gaps) < MOST_GAP
 

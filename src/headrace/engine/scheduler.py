@@ -73,8 +73,8 @@ LONG_PART = 4
 least so much of it, if it is beside the step."""
 
 LONG_PART_AMONG_DECODES = 12
-"""A long prompt takes one part in so many where no other prompt follows, other sequences decode, and
-there is no target. Steps get shorter, and the prompt needs more processor time
+"""A long prompt takes one part in so many where no other prompt follows, other sequences decode,
+and there is no target. Steps get shorter, and the prompt needs more processor time
 (docs/performance.md)."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
-from headrace.grammar.schemas.form import Form
+from headrace.grammar.schemas.form import Form, flattened
 from headrace.grammar.schemas.values import Constant, kind
 
 MAX_STEPS = 10_000
@@ -40,6 +40,9 @@ class Exclusion:
         Raises GrammarError where finding out takes too long."""
         return self._apart([beside, one], [beside, other], 0)
 
+    def _parts(self, forms: list[Form]) -> list[dict[str, Any]] | None:
+        return flattened(forms, self._definitions.__getitem__, narrowed_count=False)
+
     def _apart(self, one: list[Form], other: list[Form], depth: int) -> bool:
         """one, other: schemas that hold together."""
         self._steps += 1
@@ -47,7 +50,7 @@ class Exclusion:
             raise GrammarError("It takes too long to see whether branches exclude each other.", "$")
         if depth > _MAX_DEPTH:
             return False
-        left, right = self._flat(one), self._flat(other)
+        left, right = self._parts(one), self._parts(other)
         if left is None or right is None:
             return True
         for parts, others in ((left, right), (right, left)):
@@ -82,29 +85,6 @@ class Exclusion:
             self._apart(_property(left, name), _property(right, name), depth + 1)
             for name in sorted(needed)
         )
-
-    def _flat(self, forms: list[Form]) -> list[dict[str, Any]] | None:
-        """The schemas they are made of, without references; None where one is false."""
-        parts: list[dict[str, Any]] = []
-        seen: set[str] = set()
-        todo = list(forms)
-        while todo:
-            form = todo.pop()
-            if form is False:
-                return None
-            if form is True:
-                continue
-            assert isinstance(form, dict)
-            if "x-narrowed" in form:
-                continue
-            if "$ref" in form:
-                name = form["$ref"].rpartition("/")[2]
-                if name not in seen:
-                    seen.add(name)
-                    todo.append(self._definitions[name])
-            todo += form.get("allOf", ())
-            parts.append({key: form[key] for key in form if key not in ("$ref", "allOf")})
-        return parts
 
 
 def _property(parts: list[dict[str, Any]], name: str) -> list[Form]:

@@ -6,7 +6,7 @@ A form is a boolean or a dictionary of the few keywords that llguidance enforces
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 Form = bool | dict[str, Any]
@@ -41,6 +41,35 @@ def narrowed(form: Form) -> Form:
     """A form that describes less than it stands for, marked so that nobody takes what it leaves out
     for what the standard excludes (`exclusion`)."""
     return form if form is True else {"allOf": [form], "x-narrowed": True}
+
+
+def flattened(
+    forms: Iterable[Form], definition: Callable[[str], Form], *, narrowed_count: bool
+) -> list[dict[str, Any]] | None:
+    """The schemas that forms are made of, without `$ref` and `allOf`; None where one is false.
+
+    definition: the form that a name stands for. narrowed_count: whether forms that `narrowed`
+    marked are among them. A schema with neither word is the object that was given.
+    """
+    parts: list[dict[str, Any]] = []
+    seen: set[str] = set()
+    todo = list(forms)
+    while todo:
+        form = todo.pop()
+        if form is False:
+            return None
+        if form is True or ("x-narrowed" in form and not narrowed_count):
+            continue
+        if "$ref" in form:
+            name = form["$ref"].rpartition("/")[2]
+            if name not in seen:
+                seen.add(name)
+                todo.append(definition(name))
+        todo += form.get("allOf", ())
+        if rest := form.keys() - {"$ref", "allOf"}:
+            whole = len(rest) == len(form)
+            parts.append(form if whole else {key: form[key] for key in form if key in rest})
+    return parts
 
 
 def without(name: str) -> Form:

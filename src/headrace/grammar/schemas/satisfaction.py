@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
-from headrace.grammar.schemas.form import TYPES, Form
+from headrace.grammar.schemas.form import TYPES, Form, flattened
 
 MAX_STEPS = 10_000
 _MAX_DEPTH = 100
@@ -64,7 +64,7 @@ class _Satisfaction:
             self._above.discard(key)
 
     def _holds(self, forms: list[Form]) -> bool:
-        parts = self._flat(forms)
+        parts = flattened(forms, self._known_form, narrowed_count=True)
         if parts is None:
             return False
         for place, part in enumerate(parts):
@@ -96,32 +96,9 @@ class _Satisfaction:
             self.holds([_property(part, name) for part in parts]) for name in sorted(required)
         )
 
-    def _flat(self, forms: list[Form]) -> list[dict[str, Any]] | None:
-        parts: list[dict[str, Any]] = []
-        seen: set[str] = set()
-        todo = list(forms)
-        while todo:
-            form = todo.pop()
-            if form is False:
-                return None
-            if form is True:
-                continue
-            assert isinstance(form, dict)
-            if "$ref" in form:
-                name = _name(form)
-                if name not in self._known:
-                    return None
-                if name not in seen:
-                    seen.add(name)
-                    todo.append(self._definitions[name])
-            todo += form.get("allOf", ())
-            if form.keys() - {"$ref", "allOf"}:
-                parts.append(
-                    form
-                    if not form.keys() & {"$ref", "allOf"}
-                    else {key: form[key] for key in form if key not in ("$ref", "allOf")}
-                )
-        return parts
+    def _known_form(self, name: str) -> Form:
+        """The definition, if some document is known to satisfy it."""
+        return self._definitions[name] if name in self._known else False
 
     def pruned(self, form: Form) -> Form:
         if isinstance(form, bool):

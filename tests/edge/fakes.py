@@ -129,12 +129,6 @@ class Bytes:
         parts = text.split("<turn>") if special else [text]
         return [token for part in parts for token in (TURN, *part.encode())][1:]
 
-    def infill(self, prefix: str, suffix: str) -> list[int]:
-        """Only with a MARK: between the two texts."""
-        if not self.marker:
-            raise NoInfill("the model has no tokens for it")
-        return [*prefix.encode(), MARK, *suffix.encode()]
-
     @property
     def infill_ends(self) -> frozenset[int]:
         return frozenset({MARK})
@@ -145,7 +139,10 @@ class Bytes:
         return bounded(self.completion(text, special=special), most)
 
     def gap(self, prefix: str, suffix: str, *, most: int | None = None) -> Steps[array[int]]:
-        return bounded(self.infill(prefix, suffix), most)
+        """Only with a MARK: between the two texts."""
+        if not self.marker:
+            raise NoInfill("the model has no tokens for it")
+        return bounded([*prefix.encode(), MARK, *suffix.encode()], most)
 
     def prepare(self) -> None:
         pass

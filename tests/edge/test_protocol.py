@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
+from headrace.edge.answering import Answering
 from headrace.edge.front import Front
 from headrace.edge.open_connections import SPARE, ConnectionLimits, OpenConnections
 from headrace.edge.protocol import IDLE_MARGIN, MOST_SKIPPED, HttpConnection, HttpService
@@ -460,8 +461,6 @@ async def test_the_next_head_on_a_connection_has_its_time_too() -> None:
 
 async def waits_for_body(scope: Scope, receive: Receive, send: Send) -> None:
     """As the API's endpoints, by way of `Answering`."""
-    from headrace.edge.answering import Answering
-
     await Answering(echo)(scope, receive, send)
 
 

@@ -11,10 +11,11 @@ from typing import TypeVar
 from headrace.access.principal import Principal
 from headrace.dispatch.errors import Overloaded, Refused, Unavailable, jittered
 from headrace.edge.aside import Aside
-from headrace.edge.body import ClientGone
 from headrace.edge.connection import Connection
 from headrace.edge.intake import SMALL_BODY, Claim
+from headrace.edge.job import ServiceEnds
 from headrace.edge.services import Quotas, Reservation
+from headrace.edge.watched import watched
 from headrace.fleet.errors import WorkerUnavailable
 from headrace.quotas.demand import Consumed
 from headrace.quotas.limit import Standing
@@ -137,11 +138,9 @@ class Admission:
         left = MOST_WAIT if self.deadline is None else self._left
         work = self._noted(steps)
         future = asyncio.wrap_future(threads.submit(self.principal.tenant.id, work))
-        waiting = _Waiting(future)
-        self._connection.watch(waiting.cancel, waiting.stop)
         try:
             async with asyncio.timeout(left):
-                return await future
+                return await watched(future, self._connection)
         except TimeoutError:
             self._over = True
             raise Overloaded(
@@ -149,33 +148,12 @@ class Admission:
                 "the request could not be prepared before its deadline",
                 jittered(1.0, self._dice),
             ) from None
-        except asyncio.CancelledError:
-            if waiting.stopped:
-                raise Unavailable("draining", "the service ends", 1.0) from None
-            if waiting.cancelled:
-                raise ClientGone from None
-            raise
+        except ServiceEnds:
+            raise Unavailable("draining", "the service ends", 1.0) from None
         finally:
             self._given_up = not future.done() or future.cancelled()
-            self._connection.unwatch()
 
     def _noted(self, steps: Steps[T]) -> Steps[T]:
         """The same work. It is noted that it has begun."""
         self._begun = True
         return (yield from steps)
-
-
-class _Waiting:
-    """A future that a connection may give up."""
-
-    def __init__(self, future: asyncio.Future[T]) -> None:
-        self.cancelled = self.stopped = False
-        self._future = future
-
-    def cancel(self) -> None:
-        self.cancelled = True
-        self._future.cancel()
-
-    def stop(self) -> None:
-        self.stopped = True
-        self._future.cancel()

@@ -361,7 +361,7 @@ class Planner:
     ) -> Steps[array[int]]:
         room, limit = self._model.context_length, request.max_tokens or 1
         if not isinstance(prompt, str):
-            if len(prompt) > self._model.context_length:
+            if len(prompt) > room:
                 raise self._too_long(len(prompt), limit, param)
             self._check_ids(prompt, param)
             return array("i", prompt)

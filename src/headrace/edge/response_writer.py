@@ -20,13 +20,11 @@ class ResponseWriter:
     """Frames the response to one request: by the length in its headers, by its own length where
     the whole body comes at once, in chunks, or by the connection's end for HTTP/1.0.
 
-    keep_alive: the connection stays open behind it. started: a head was given. complete: nothing
-    more is to come.
+    keep_alive: the connection stays open after the response. started: `start` was called.
     """
 
     keep_alive = False
     started = False
-    complete = False
     _chunked = False
     _head = b""
     _kept = b""
@@ -69,7 +67,6 @@ class ResponseWriter:
         """The bytes for the connection: with the first piece the head, too. Raises ValueError if
         the body is longer or shorter than was told; the connection has to be cut then."""
         begun = self._begin(data, more) if self._head else b""
-        self.complete = not more
         if self._bodiless:
             return begun
         if self._chunked:

@@ -9,19 +9,16 @@ import msgspec
 from msgspec import Meta
 
 from headrace.api.cache_control import CacheControl
+from headrace.api.empty import Empty
 
 BlockId = Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}\\Z")]
-
-
-Nothing = Annotated[list[None], Meta(max_length=0)] | None
-"""Null or an empty list."""
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """citations: clients send them back with an answer, which has none here."""
 
     text: str
-    citations: Nothing = None
+    citations: Empty = None
     cache_control: CacheControl | None = None
 
 

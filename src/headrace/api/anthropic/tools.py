@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from headrace.api.anthropic.blocks import Nothing
 from headrace.api.body import BodyError
 from headrace.api.cache_control import CacheControl
 from headrace.api.calls import MAX_TOOLS, Calls, Declared, FunctionName, chosen, index_by_name
+from headrace.api.empty import Empty
 from headrace.api.reader import unsupported
 
 
@@ -29,7 +29,7 @@ class CustomTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     allowed_callers: list[Literal["direct"]] | None = None
     defer_loading: bool | None = None
     eager_input_streaming: bool | None = None
-    input_examples: Nothing = None
+    input_examples: Empty = None
 
 
 class _Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="type"):

@@ -12,12 +12,10 @@ from msgspec import Meta
 
 from headrace.api.body import BodyError
 from headrace.api.cache_control import CacheControl
+from headrace.api.empty import Empty
 
 UNSUPPORTED_IN_MESSAGE = re.compile(r"messages\[\d+\]\.(?:function_call|audio)(?![^\[.])")
 """Paths of fields that OpenAI gives a meaning which this server does not honour."""
-
-Nothing = Annotated[list[None], Meta(max_length=0)] | None
-"""Null or an empty list: clients send these back with an answer."""
 
 
 class CacheBreakpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -133,8 +131,8 @@ class AssistantMessage(_Returned, frozen=True, kw_only=True, tag_field="role", t
     refusal: str | None = None
     name: str | None = None
     tool_calls: list[ToolCall] | None = None
-    function_call: Nothing = None
-    audio: Nothing = None
+    function_call: Empty = None
+    audio: Empty = None
     annotations: list[Any] | None = None
     parsed: Any = None
     provider_specific_fields: Any = None

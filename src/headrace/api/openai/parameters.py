@@ -83,9 +83,7 @@ class GenerationParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     prompt_cache_key: str | None = None
     prompt_cache_options: PromptCacheOptions | None = None
     route: RouteLimits | None = None
-    metadata: Annotated[
-        dict[Text64, Annotated[str, Meta(max_length=512)]], Meta(max_length=16)
-    ] = {}
+    metadata: Annotated[dict[Text64, Text512], Meta(max_length=16)] = {}
 
     @property
     def stops(self) -> tuple[str, ...]:

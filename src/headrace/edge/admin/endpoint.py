@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +25,10 @@ from headrace.api.openai.errors import (
 from headrace.api.openapi import Operation
 from headrace.edge.authentication import ADMIN, authenticate
 from headrace.edge.body import ClientGone, read_body
-from headrace.edge.connection import Connection, connection_of
-from headrace.edge.job import ServiceEnds
+from headrace.edge.connection import connection_of
 from headrace.edge.responses import json_response
 from headrace.edge.services import Keys
+from headrace.edge.watched import watched
 from headrace.store.errors import ReportTooLong, StoreError, TooManyReports
 
 MAX_BODY_BYTES = 1 << 20
@@ -102,44 +102,10 @@ class AdminEndpoint:
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
         answer = self._methods[method].answer(Request(scope, receive), principal)
         try:
-            body, status = await _watched(answer, connection_of(scope))
+            body, status = await watched(asyncio.ensure_future(answer), connection_of(scope))
         except ClientGone:
             return
         await json_response(body, status)(scope, receive, send)
-
-
-class _Answering:
-    """The task that makes an answer. fault: why it was ended."""
-
-    def __init__(self, answer: Coroutine[Any, Any, tuple[object, int]]) -> None:
-        self.task = asyncio.ensure_future(answer)
-        self.fault: Exception | None = None
-
-    def cancel(self) -> None:
-        self._end(ClientGone())
-
-    def stop(self) -> None:
-        self._end(ServiceEnds())
-
-    def _end(self, fault: Exception) -> None:
-        self.fault = fault
-        self.task.cancel()
-
-
-async def _watched(
-    answer: Coroutine[Any, Any, tuple[object, int]], connection: Connection
-) -> tuple[object, int]:
-    """Its result. Raises ClientGone or ServiceEnds as soon as that happens."""
-    answering = _Answering(answer)
-    connection.watch(answering.cancel, answering.stop)
-    try:
-        return await answering.task
-    except asyncio.CancelledError:
-        if answering.fault is None:
-            raise
-        raise answering.fault from None
-    finally:
-        connection.unwatch()
 
 
 def _refusal(fault: AccessError | StoreError) -> ApiError:

@@ -52,8 +52,33 @@ async def test_a_report_whose_caller_leaves_is_ended(database: Database) -> None
             begun.clear()
             asked = asyncio.create_task(reports.run(f"admin-{number}", work))
             await asyncio.to_thread(begun.wait)
-            await asyncio.sleep(0.1)  # the statement begins after the event
             asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+        assert await reports.run("admin", one) == 1
+
+
+async def test_a_report_that_is_ended_between_two_statements_does_not_run_the_next(
+    database: Database,
+) -> None:
+    reports = Reports(database)
+    between, go_on = threading.Event(), threading.Event()
+
+    def work(connection: Connection) -> None:
+        one(connection)
+        between.set()
+        go_on.wait()
+        endless(connection)
+
+    async with asyncio.timeout(60):
+        for number in range(2 * AT_ONCE):
+            between.clear()
+            go_on.clear()
+            asked = asyncio.create_task(reports.run(f"admin-{number}", work))
+            await asyncio.to_thread(between.wait)
+            asked.cancel()
+            await asyncio.sleep(0.2)  # it is interrupted meanwhile
+            go_on.set()
             with pytest.raises(asyncio.CancelledError):
                 await asked
         assert await reports.run("admin", one) == 1

@@ -24,6 +24,9 @@ MOST_WAITING = 8
 
 SECONDS = 60.0
 
+AGAIN_SECONDS = 0.1
+"""Until a report that goes on is interrupted again: it was between two statements."""
+
 
 class Reports:
     """Runs reports on threads of their own, so that nothing else waits for them.
@@ -40,7 +43,7 @@ class Reports:
         self._asked: defaultdict[str, int] = defaultdict(int)
 
     async def run(self, whose: str, work: Callable[[Connection], T]) -> T:
-        """`work` in a reading transaction. If the caller is cancelled the statement is ended.
+        """`work` in a reading transaction. If the caller is cancelled it is ended.
 
         Raises:
             TooManyReports: MOST_WAITING of this caller wait already.
@@ -65,10 +68,10 @@ class Reports:
                 del self._asked[whose], self._turns[whose]
 
     async def _run(self, work: Callable[[Connection], T]) -> T:
-        statement = _Statement()
+        running = _Work()
 
         def read(connection: Connection) -> T:
-            with statement.on(connection):
+            with running.on(connection):
                 return work(connection)
 
         reading = asyncio.ensure_future(self._lane.run(read))
@@ -80,16 +83,17 @@ class Reports:
         finally:
             if not reading.done():
                 reading.add_done_callback(_ignore)
-                await asyncio.to_thread(statement.end)
+                await asyncio.to_thread(running.end)
 
 
-class _Statement:
+class _Work:
     """What a report's thread does, which another thread may end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._driver: Any = None
         self._ended = False
+        self._over = threading.Event()
 
     @contextmanager
     def on(self, connection: Connection) -> Iterator[None]:
@@ -102,13 +106,24 @@ class _Statement:
         finally:
             with self._lock:
                 self._driver = None
+            self._over.set()
 
     def end(self) -> None:
+        """Return when it has ended. A driver interrupts the statement that it runs now and no
+        later one, so this is repeated."""
+        while self._interrupt():
+            self._over.wait(AGAIN_SECONDS)
+
+    def _interrupt(self) -> bool:
+        """Whether there was anything to end."""
         with self._lock:
             self._ended = True
-            if self._driver is not None:  # sqlite3's or psycopg's, both safe from another thread
-                interrupt = getattr(self._driver, "interrupt", None) or self._driver.cancel
-                interrupt()
+            if self._driver is None:
+                return False
+            # sqlite3's or psycopg's, both safe from another thread
+            interrupt = getattr(self._driver, "interrupt", None) or self._driver.cancel
+            interrupt()
+            return True
 
 
 def _ignore(reading: asyncio.Future[Any]) -> None:

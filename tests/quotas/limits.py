@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from headrace.access.limits import Kind
 from headrace.quotas.inforce import KINDS
-from headrace.quotas.limit import Kind, Limit
+from headrace.quotas.limit import Limit
 from headrace.quotas.store import Settlement
 
 

@@ -5,30 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from headrace.access.limits import ABOUT, LARGEST, Limits
 from headrace.cli.output import CommandError, plainly
 from headrace.settings import Settings
 
-if TYPE_CHECKING:
-    from headrace.access.limits import Limits
-
 NONE = "none"
-
-_HELP = {
-    "requests_per_minute": "Requests a minute",
-    "input_tokens_per_minute": "Tokens of prompts a minute",
-    "output_tokens_per_minute": "Generated tokens a minute",
-    "concurrent_requests": "Requests on their way at once",
-    "budget": "Money a period, e.g. 5.00",
-    "budget_period": "When the budget begins anew: day or month, in UTC.",
-    "long_requests_per_minute": "Long requests a minute, beside the others",
-    "long_input_tokens_per_minute": "Tokens of long prompts a minute, beside the others",
-    "long_concurrent_requests": "Long requests at once, beside the others",
-    "default_max_tokens": "Tokens of an answer whose request names no limit",
-}
 
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
@@ -37,11 +22,11 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
     hints = get_type_hints(command, include_extras=True)
     own = inspect.signature(command).parameters.values()
     parameters = [p.replace(annotation=hints[p.name]) for p in own if p.name != "limits"]
-    parameters += map(_flag, _HELP)
+    parameters += map(_flag, ABOUT)
 
     @functools.wraps(command)
     def run(settings: Settings, **arguments: Any) -> None:
-        texts = {name: arguments.pop(name) for name in _HELP}
+        texts = {name: arguments.pop(name) for name in ABOUT}
         given = {name: _parsed(name, text) for name, text in texts.items() if text is not None}
         command(settings, limits=given, **arguments)
 
@@ -71,9 +56,10 @@ def described(limits: Limits) -> dict[str, object]:
 
 def _flag(name: str) -> inspect.Parameter:
     if name == "budget_period":
-        what, metavar = _HELP[name], "day|month"
+        what, metavar = f"{ABOUT[name].help}.", "day|month"
     else:
-        what, metavar = f"{_HELP[name]}; {NONE}: no limit.", "MONEY" if name == "budget" else "N"
+        what = f"{ABOUT[name].help}; {NONE}: no limit."
+        metavar = "MONEY" if name == "budget" else "N"
     option = typer.Option(
         f"--{name.replace('_', '-')}", help=what, metavar=metavar, rich_help_panel="Limits"
     )
@@ -83,7 +69,6 @@ def _flag(name: str) -> inspect.Parameter:
 
 def _parsed(name: str, text: str) -> object:
     from headrace.access.errors import AccessError
-    from headrace.access.limits import LARGEST
     from headrace.access.price import format_money, parse_money
 
     if name == "budget_period":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from headrace.quotas.limit import Unit
+from headrace.access.limits import Unit
 
 
 class Demand(Struct, frozen=True, kw_only=True):

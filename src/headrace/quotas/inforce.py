@@ -5,23 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from headrace.access.limits import UNLIMITED, Limits
+from headrace.access.limits import ABOUT, UNLIMITED, Kind, Limits, Unit
 from headrace.access.principal import Principal
-from headrace.quotas.limit import Kind, Limit, Subject, Unit
+from headrace.quotas.limit import Limit, Subject
 from headrace.quotas.period import span_of
 
 DAY = 86400
 
 KINDS: dict[str, tuple[Kind, Unit]] = {
-    "requests_per_minute": ("rate", "request"),
-    "input_tokens_per_minute": ("rate", "input_token"),
-    "output_tokens_per_minute": ("rate", "output_token"),
-    "concurrent_requests": ("slots", "place"),
-    "budget": ("budget", "nano"),
-    "long_requests_per_minute": ("rate", "request"),
-    "long_input_tokens_per_minute": ("rate", "input_token"),
-    "long_concurrent_requests": ("slots", "place"),
+    name: (about.kind, about.unit)
+    for name, about in ABOUT.items()
+    if about.kind is not None and about.unit is not None
 }
+"""Of the limits whose uses are counted."""
 
 
 def limits_in_force(principal: Principal, long: bool, moment: float) -> tuple[Limit, ...]:

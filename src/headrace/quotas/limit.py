@@ -7,10 +7,9 @@ from typing import Literal
 
 from msgspec import Struct
 
-Kind = Literal["rate", "slots", "budget"]
+from headrace.access.limits import Kind, Unit
+
 Subject = Literal["tenant", "key"]
-Unit = Literal["request", "place", "input_token", "output_token", "nano"]
-"""nano: of money, 10^-9."""
 
 MINUTE = 60_000
 """Milliseconds; and in a bucket, what one request or token is counted as. A bucket of n then

@@ -7,7 +7,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from headrace.quotas.limit import MINUTE, Draw, Kind, Level, Limit
+from headrace.access.limits import Kind
+from headrace.quotas.limit import MINUTE, Draw, Level, Limit
 from headrace.quotas.store import Outcome, Settlement, outcome_of
 
 FORGET_AFTER = 3_600_000
@@ -138,9 +139,9 @@ class MemoryStore:
         return counter
 
     def _sweep(self, now: int, most: int) -> None:
-        """Forget what is as if it had never been, of the `most` counters that were used longest
-        ago. That is twice what a call may make, so there are never many more counters than were
-        used lately."""
+        """Look at the `most` counters that were used longest ago, and forget those that are as if
+        they had never been. A call looks at twice as many as it may make, so there are never many
+        more counters than were used lately."""
         for _ in range(min(most, len(self._counters))):
             key, counter = next(iter(self._counters.items()))
             if counter.is_nothing(now):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import datetime
 from time import thread_time
 
 import pytest
@@ -39,8 +40,11 @@ def test_tools_become_json_without_html_escapes() -> None:
     assert indented == '{\n  "name": "é<f>",\n  "n": 1\n}'
 
 
-def test_the_clock_can_be_asked() -> None:
-    assert len(template("{{ strftime_now('%Y-%m-%d') }}").render(USER)) == 10
+def test_a_template_is_told_the_time_of_its_clock() -> None:
+    now = datetime(2026, 2, 3, 4, 5)
+    source = "{{ strftime_now('%d %b %Y %H:%M') }}"
+    told = ChatTemplate(source, bos_token="", eos_token="", now=lambda: now).render(USER)
+    assert told == "03 Feb 2026 04:05"
 
 
 def test_generation_marks_are_only_blocks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -58,8 +59,18 @@ class ChatTemplate:
     to use from many threads.
     """
 
-    def __init__(self, source: str, *, bos_token: str, eos_token: str) -> None:
-        """Raises TemplateError if the source is not a template."""
+    def __init__(
+        self,
+        source: str,
+        *,
+        bos_token: str,
+        eos_token: str,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        """now: the moment that templates ask for by `strftime_now`.
+
+        Raises TemplateError if the source is not a template.
+        """
         if len(source) > MAX_SOURCE:
             raise TemplateError(
                 f"the chat template has {len(source)} characters; up to {MAX_SOURCE} are accepted"
@@ -67,7 +78,7 @@ class ChatTemplate:
         self.source = source
         self._knows_developer = "developer" in source
         self._probing = Meter(BASE_WORK)
-        environment = MeteredEnvironment()
+        environment = MeteredEnvironment(now)
         try:
             self._tree = environment.parse(source)
             self._template = environment.from_string(self._tree)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from time import thread_time
 
 import pytest
@@ -208,7 +209,7 @@ KINDS = {
 def nanoseconds(kind: str, work: int) -> tuple[float, str]:
     """Of processor time a unit where the part is done until the work is spent, and what ended
     it."""
-    environment = MeteredEnvironment()
+    environment = MeteredEnvironment(datetime.now)
     source = "{% for i in range(99999) %}" + KINDS[kind] * 10 + "{% endfor %}"
     template = environment.from_string(BEFORE + "start" + source)
     context = MeteredContext(environment, dict(template.globals), None, template.blocks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import jinja2
@@ -13,7 +14,7 @@ from jinja2.utils import Cycler, Namespace
 
 from headrace.text.metered.context import MeteredContext
 from headrace.text.metered.filters import BODY, LOOP, all_filters
-from headrace.text.metered.functions import raise_exception, strftime_now
+from headrace.text.metered.functions import raise_exception, strftime_of
 from headrace.text.metered.generator import MeteredGenerator
 from headrace.text.metered.meter import Meter
 from headrace.text.metered.operations import (
@@ -62,7 +63,8 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
     context_class = MeteredContext
     intercepted_binops = frozenset({"-", "*", "%", "**", "//"})
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """now: what `strftime_now` tells."""
         self._whole = 0
         super().__init__(
             trim_blocks=True,
@@ -74,7 +76,7 @@ class MeteredEnvironment(ImmutableSandboxedEnvironment):
         self.tests = all_tests()  # type: ignore[assignment]
         del self.globals["lipsum"]
         self.globals["raise_exception"] = raise_exception
-        self.globals["strftime_now"] = strftime_now
+        self.globals["strftime_now"] = strftime_of(now)
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)

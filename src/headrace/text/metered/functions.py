@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import NoReturn
 
@@ -22,9 +23,14 @@ def _raise_exception_(context: MeteredContext, message: object) -> NoReturn:
 raise_exception = pass_context(_raise_exception_)
 
 
-@pass_context
-def strftime_now(context: MeteredContext, pattern: str) -> str:
-    if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"a pattern for a time has up to {MAX_PATTERN} characters")
-    context.meter.spend(256 * len(pattern))  # what the library makes of it at most
-    return datetime.now().strftime(pattern)
+def strftime_of(now: Callable[[], datetime]) -> Callable[[MeteredContext, str], str]:
+    """`strftime_now` of templates. now: the moment, in the time zone that is to be told."""
+
+    @pass_context
+    def strftime_now(context: MeteredContext, pattern: str) -> str:
+        if len(pattern) > MAX_PATTERN:
+            raise ValueError(f"a pattern for a time has up to {MAX_PATTERN} characters")
+        context.meter.spend(256 * len(pattern))  # what the library makes of it at most
+        return now().strftime(pattern)
+
+    return strftime_now

@@ -130,11 +130,20 @@ async def test_lists_come_page_by_page(either_hq: Headquarters) -> None:
     assert actions == ["key.create"] * 4 + ["tenant.create"] * 5 + ["key.create", "tenant.create"]
 
 
+@pytest.mark.parametrize("path", ["/aliases", "/pins", "/prices", "/models", "/usage"])
+async def test_lists_in_one_piece_say_that_there_is_no_more(hq: Headquarters, path: str) -> None:
+    found = await hq.ask("GET", path)
+    assert (found["object"], found["has_more"]) == ("list", False)
+
+
 async def all_of(hq: Headquarters, path: str, field: str, **query: Any) -> list[Any]:
     found: list[Any] = []
+    id = "name" if path == "/tenants" else "id"
     while True:
         page = await hq.ask("GET", path, query={"limit": 2, **query})
         found += [item[field] for item in page["data"]]
+        ends = [item[id] for item in (page["data"][:1] + page["data"][-1:])]
+        assert [page["first_id"], page["last_id"]] == (ends or [None, None])
         if not page["has_more"]:
             return found
         query["after"] = page["last_id"]

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headrace.api.admin.fields import Name, Target
+from headrace.api.admin.pages import Listing
 
 
 class OwnerQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,5 @@ class AliasView(msgspec.Struct, frozen=True, kw_only=True):
     target: str
 
 
-class AliasList(msgspec.Struct, frozen=True, kw_only=True):
-    object: Literal["list"] = "list"
+class AliasList(Listing, frozen=True, kw_only=True):
     data: list[AliasView]

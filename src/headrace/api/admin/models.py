@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from headrace.api.admin.pages import Listing
+
 
 class Unload(msgspec.Struct, frozen=True, kw_only=True):
     """grace_seconds: for which what runs may finish. close: take no request for it until it is
@@ -37,8 +39,7 @@ class ModelView(msgspec.Struct, frozen=True, kw_only=True):
     running: int
 
 
-class HostedModelList(msgspec.Struct, frozen=True, kw_only=True):
+class HostedModelList(Listing, frozen=True, kw_only=True):
     """The default first."""
 
-    object: Literal["list"] = "list"
     data: list[ModelView]

@@ -1,4 +1,4 @@
-"""Lists that are answered page by page."""
+"""Lists, whole or page by page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ After = Annotated[
 ]
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """has_more: there are more behind last_id, which is null where the page is empty."""
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """A list in one piece unless `has_more`."""
 
     object: Literal["list"] = "list"
     has_more: bool = False
+
+
+class Page(Listing, frozen=True, kw_only=True):
+    """has_more: there are more behind last_id. first_id, last_id: of the first and the last item;
+    null where the page is empty."""
+
+    first_id: str | None = None
     last_id: str | None = None
 
 

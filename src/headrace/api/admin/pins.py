@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from headrace.api.admin.fields import Name, Word
+from headrace.api.admin.pages import Listing
 
 
 class PinQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,5 @@ class PinView(msgspec.Struct, frozen=True, kw_only=True):
     version: str
 
 
-class PinList(msgspec.Struct, frozen=True, kw_only=True):
-    object: Literal["list"] = "list"
+class PinList(Listing, frozen=True, kw_only=True):
     data: list[PinView]

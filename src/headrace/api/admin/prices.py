@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from headrace.api.admin.fields import Moment, Rate, Word
+from headrace.api.admin.pages import Listing
 
 
 class PricesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +56,5 @@ class PriceView(msgspec.Struct, frozen=True, kw_only=True):
     long: LongPriceView | None
 
 
-class PriceList(msgspec.Struct, frozen=True, kw_only=True):
-    object: Literal["list"] = "list"
+class PriceList(Listing, frozen=True, kw_only=True):
     data: list[PriceView]

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from headrace.api.admin.fields import Moment, Name
+from headrace.api.admin.pages import Listing
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +21,7 @@ class UsageView(msgspec.Struct, frozen=True, kw_only=True):
     """group: a day (UTC), or a name or an id of what was asked for. cached_tokens are part of
     prompt_tokens."""
 
+    object: Literal["usage"] = "usage"
     group: str
     requests: int
     prompt_tokens: int
@@ -27,6 +29,5 @@ class UsageView(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int
 
 
-class UsageList(msgspec.Struct, frozen=True, kw_only=True):
-    object: Literal["list"] = "list"
+class UsageList(Listing, frozen=True, kw_only=True):
     data: list[UsageView]

@@ -29,7 +29,7 @@ from headrace.api.admin.keys import (
 )
 from headrace.edge.admin.endpoint import Ask
 from headrace.edge.admin.office import Office
-from headrace.edge.admin.values import changed, given, limits_view, milliseconds, seconds
+from headrace.edge.admin.values import changed, cursors, given, limits_view, milliseconds, seconds
 
 
 class Keys:
@@ -43,8 +43,7 @@ class Keys:
             lambda db: list_keys(db, tenant, after=after, limit=query.limit + 1)
         )
         data = [KeyView(**_fields(key)) for key in found[: query.limit]]
-        last = data[-1].id if data else None
-        return KeyPage(data=data, has_more=len(found) > query.limit, last_id=last)
+        return KeyPage(data=data, **cursors([key.id for key in found], query.limit))
 
     async def create(self, ask: Ask) -> ShownKey:
         body: KeyBody = ask.body

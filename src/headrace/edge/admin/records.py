@@ -10,7 +10,7 @@ from headrace.api.admin.audit import AuditPage, AuditQuery, AuditView
 from headrace.api.admin.usage import UsageList, UsageQuery, UsageView
 from headrace.edge.admin.endpoint import Ask
 from headrace.edge.admin.office import Office
-from headrace.edge.admin.values import given, milliseconds
+from headrace.edge.admin.values import cursors, given, milliseconds
 from headrace.ledger.usage import sum_usage
 
 
@@ -31,8 +31,7 @@ class Records:
             ),
         )
         data = [_entry(entry) for entry in found[: query.limit]]
-        last = data[-1].id if data else None
-        return AuditPage(data=data, has_more=len(found) > query.limit, last_id=last)
+        return AuditPage(data=data, **cursors([str(entry.id) for entry in found], query.limit))
 
     async def usage(self, ask: Ask) -> UsageList:
         query: UsageQuery = ask.query

@@ -15,7 +15,7 @@ from headrace.api.admin.tenants import TenantBody, TenantChange, TenantPage, Ten
 from headrace.api.openai.errors import conflict
 from headrace.edge.admin.endpoint import Ask
 from headrace.edge.admin.office import Office
-from headrace.edge.admin.values import changed, given, limits_view
+from headrace.edge.admin.values import changed, cursors, given, limits_view
 
 
 class Tenants:
@@ -28,8 +28,7 @@ class Tenants:
             lambda db: list_tenants(db, after=given(query.after), limit=query.limit + 1)
         )
         data = [_view(tenant) for tenant in found[: query.limit]]
-        last = data[-1].name if data else None
-        return TenantPage(data=data, has_more=len(found) > query.limit, last_id=last)
+        return TenantPage(data=data, **cursors([tenant.name for tenant in found], query.limit))
 
     async def create(self, ask: Ask) -> TenantView:
         body: TenantBody = ask.body

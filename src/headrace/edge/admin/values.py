@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -18,6 +19,14 @@ T = TypeVar("T")
 def given(value: T | UnsetType) -> T | None:
     """None for what was left out."""
     return None if value is UNSET else value
+
+
+def cursors(ids: Sequence[str], limit: int) -> dict[str, Any]:
+    """What a page of `limit` items says of itself. ids: of its items, and of one more if there
+    are more."""
+    page = ids[:limit]
+    ends = (page[0], page[-1]) if page else (None, None)
+    return {"has_more": len(ids) > limit, "first_id": ends[0], "last_id": ends[1]}
 
 
 def changed(limits: Limits, change: LimitsChange) -> Limits:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from headrace.access.pepper import open_pepper
 from headrace.access.tenants import create_tenant
 from headrace.store.database import Database
 from headrace.store.files import make_pepper
+from headrace.store.lock import only_service
 from headrace.store.url import database_url
 
 from .conftest import Headrace, complaint
@@ -123,3 +125,23 @@ def test_an_unusable_database_is_one_line(headrace: Headrace, url: str, fault: s
     line = complaint(headrace("keys", "list", HEADRACE_DATABASE_URL=url))
     assert fault in line
     assert "hidden" not in line
+
+
+def test_a_lost_pepper_is_replaced_when_that_is_meant_and_no_service_runs(
+    headrace: Headrace, data_dir: Path
+) -> None:
+    made = json.loads(headrace("keys", "create", "--tenant", "acme", "--json").stdout)
+    (data_dir / "pepper").unlink()
+    assert "keys replace-pepper" in complaint(headrace("keys", "rotate", made["id"]))
+    assert "add --yes" in complaint(headrace("keys", "replace-pepper"))
+    with only_service(data_dir, database_url(None, data_dir)):
+        line = complaint(headrace("keys", "replace-pepper", "--yes"))
+        assert f"process {os.getpid()}, since" in line
+    assert not (data_dir / "pepper").exists()
+    assert headrace("keys", "replace-pepper", "--yes").returncode == 0
+    (row,) = json.loads(headrace("keys", "list", "--json").stdout)
+    assert (row["state"], row["live_secrets"]) == ("valid", 0)
+    rotated = json.loads(headrace("keys", "rotate", made["id"], "--json").stdout)
+    assert rotated["key"].startswith(f"hr-{made['id']}_")
+    (row,) = json.loads(headrace("keys", "list", "--json").stdout)
+    assert row["live_secrets"] == 1

@@ -194,6 +194,15 @@ def replace_secret(connection: Connection, key: Key, pepper: bytes, *, actor: st
     return _recorded(connection, actor, "key.replace", before)
 
 
+def end_all_secrets(connection: Connection) -> None:
+    """Let all secrets of all keys end now. `rotate_key` gives a key another one. The caller notes
+    the change."""
+    ends, now = key_secrets.c.expires_at, _now()
+    connection.execute(
+        update(key_secrets).where(or_(ends.is_(None), ends > now)).values(expires_at=now)
+    )
+
+
 def revoke_key(connection: Connection, id: str, *, actor: str) -> StoredKey:
     """End a key for good. To do it again changes nothing.
 

@@ -40,6 +40,20 @@ def open_database(settings: Settings, *, make: bool = False) -> Iterator[Databas
 
 
 @contextmanager
+def open_unserved(settings: Settings) -> Iterator[Database]:
+    """As `open_database`, while no service runs on the data directory or the SQLite file. Raises
+    CommandError, which names the process, if one does."""
+    from headrace.store.errors import StoreError
+    from headrace.store.lock import only_service
+    from headrace.store.url import database_url
+
+    with open_database(settings) as database, plainly(StoreError):
+        url = database_url(settings.database_url, settings.data_dir)
+        with only_service(settings.data_dir, url):
+            yield database
+
+
+@contextmanager
 def connected(settings: Settings, *, make: bool) -> Iterator[tuple[Database, URL]]:
     """As `open_database`, whatever the schema; and where the database is."""
     import structlog

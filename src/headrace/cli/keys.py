@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headrace.cli.books import actor, changing, changing_keys, in_data_dir, reading
+from headrace.cli.books import actor, changing, changing_keys, in_data_dir, open_unserved, reading
 from headrace.cli.limits import changed, described, with_limits
 from headrace.cli.moments import iso, moment_ahead, span
-from headrace.cli.output import CommandError, JsonFlag, print_record, print_rows
+from headrace.cli.output import CommandError, JsonFlag, plainly, print_record, print_rows
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -140,6 +140,29 @@ def revoke(settings: Settings, id: Id, as_json: JsonFlag = False) -> None:
     with changing(settings) as connection:
         stored = revoke_key(connection, id, actor=actor())
     print_record(_described(stored), as_json=as_json)
+
+
+@app.command("replace-pepper")
+@in_data_dir
+def replace_lost_pepper(
+    settings: Settings,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="All keys stop working, and that is meant.")
+    ] = False,
+) -> None:
+    """Go on with another pepper where the right one is lost. All keys stop working until
+    `headrace keys rotate ID` gives each a new secret. Stop the service first."""
+    from headrace.access.errors import AccessError
+    from headrace.access.pepper import replace_pepper
+
+    if not yes:
+        raise CommandError(
+            "all keys would stop working until `headrace keys rotate ID` gives each a new secret; "
+            "add --yes if that is meant"
+        )
+    with open_unserved(settings) as database, plainly(AccessError):
+        replace_pepper(database, settings.data_dir, actor=actor())
+    typer.echo("The pepper is replaced. Give each key a new secret: headrace keys rotate ID")
 
 
 def _print_secret(record: Mapping[str, object], *, as_json: bool) -> None:

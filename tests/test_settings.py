@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.settings import Settings, SettingsError, did_you_mean
+from headrace.hints import did_you_mean
+from headrace.settings import Settings, SettingsError
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,6 +32,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from headrace.hints import did_you_mean
 from headrace.model_settings import EngineSettings, ModelSettings, SamplingSettings
 from headrace.units import GIB, KIB, MIB
 
@@ -83,9 +83,7 @@ class Settings(EngineSettings, BaseSettings):
         SettingsError: an unknown name or an unusable value, from whichever source.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     config: Annotated[
         Path | None, Field(description="File of settings (default: ./headrace.toml if it exists).")
@@ -332,12 +330,6 @@ def flag_of(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
-    """The end of an error sentence: the nearest known word, or nothing."""
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
-
-
 def _has_empty(value: object) -> bool:
     """Whether it is an empty text, or has one in it."""
     if isinstance(value, dict):
@@ -360,7 +352,7 @@ def _refuse_unknown_variables() -> None:
 
 
 def _origins(flags: Mapping[str, Any], file: ConfigFile) -> dict[str, str]:
-    variables = {name.upper() for name, value in os.environ.items() if value}
+    variables = {name.upper() for name in os.environ}
     from_file = {name: str(file.path) for name in file()}
     from_environment = {
         name: variable
@@ -377,7 +369,7 @@ def _explain_table(model: str, error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         within = SamplingSettings if len(first["loc"]) > 1 else ModelSettings
         name = str(first["loc"][-1])
-        reason = f"unknown setting{did_you_mean(name, list(within.model_fields))}"
+        reason = f"unknown setting{did_you_mean(name, within.model_fields)}"
     return f"models.{model}{where}: {reason[0].lower()}{reason[1:]}"
 
 
@@ -391,5 +383,5 @@ def _explain(error: ValidationError, origins: Mapping[str, str]) -> str:
     name = str(first["loc"][0])
     reason = reason[0].lower() + reason[1:]
     if first["type"] == "extra_forbidden":
-        return f"unknown setting {name!r}{did_you_mean(name, list(Settings.model_fields))}"
+        return f"unknown setting {name!r}{did_you_mean(name, Settings.model_fields)}"
     return f"{name} (from {origins.get(name, 'default')}): {reason}"

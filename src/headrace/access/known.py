@@ -1,16 +1,16 @@
-"""Which models there are, for names that are given to them and prices that are set."""
+"""Which models there are, so that aliases, pins and prices of unknown ones are refused."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import Protocol
 
 from headrace.access.errors import AccessError
+from headrace.hints import did_you_mean
 
 
 class KnownModels(Protocol):
-    """What whoever makes a change knows of models: the service, or a command's catalogue."""
+    """The models that the service knows, or a command beside it."""
 
     def names(self) -> Collection[str]:
         """Of models."""
@@ -29,7 +29,7 @@ def check_model(known: KnownModels, model: str) -> None:
     """Raises AccessError, which names the nearest model, if there is none of this name."""
     names = known.names()
     if model not in names:
-        raise AccessError(f"there is no model {model!r}{_hint(model, names)}")
+        raise AccessError(f"there is no model {model!r}{did_you_mean(model, names)}")
 
 
 def check_version(known: KnownModels, model: str, version: str) -> None:
@@ -50,18 +50,13 @@ def check_target(known: KnownModels, target: str, aliases: Collection[str]) -> N
     elif target not in aliases and target not in known.groups():
         names = [*known.names(), *aliases, *known.groups()]
         if target not in names:
-            raise AccessError(f"there is no model or alias {target!r}{_hint(target, names)}")
+            raise AccessError(f"there is no model or alias {target!r}{did_you_mean(target, names)}")
 
 
 def exists(known: KnownModels, target: str, aliases: Collection[str] = ()) -> bool:
-    """Whether `check_target` has nothing against it."""
+    """Whether `check_target` accepts it."""
     try:
         check_target(known, target, aliases)
     except AccessError:
         return False
     return True
-
-
-def _hint(name: str, names: Collection[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""

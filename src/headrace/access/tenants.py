@@ -7,7 +7,6 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
 from typing import Any, get_args
 from uuid import UUID
 
@@ -20,13 +19,14 @@ from headrace.access.limits import UNLIMITED, Limits
 from headrace.access.names import checked_word
 from headrace.access.revision import Change, begin_change
 from headrace.access.tenant import ServiceClass, Tenant
+from headrace.hints import did_you_mean
 from headrace.store.ids import uuid7
 from headrace.store.schema import aliases, pins, tenants
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,199}", re.ASCII)
 HEAVIEST = 1000
 MOST_COMPARED = 1000
-"""Names that a name without a tenant is compared with."""
+"""Names that are compared with an unknown one, for the error's hint."""
 
 
 def checked_name(name: str) -> str:
@@ -41,7 +41,7 @@ def checked_name(name: str) -> str:
 
 
 def is_usual_name(name: str) -> bool:
-    """Whether `checked_name` has nothing against it."""
+    """Whether `checked_name` accepts it."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -54,9 +54,8 @@ def get_tenant(connection: Connection, name: str) -> Tenant:
     tenant = find_tenant(connection, name)
     if tenant is None:
         alike = select(tenants.c.name).where(tenants.c.name.startswith(name[:1], autoescape=True))
-        near = get_close_matches(name, connection.scalars(alike.limit(MOST_COMPARED)), n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise NotFound(f"there is no tenant {name!r}{hint}")
+        names = connection.scalars(alike.limit(MOST_COMPARED))
+        raise NotFound(f"there is no tenant {name!r}{did_you_mean(name, names)}")
     return tenant
 
 

@@ -20,11 +20,11 @@ import shutil
 import time
 from collections.abc import Collection
 from contextlib import AbstractContextManager
-from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
 
+from headrace.hints import did_you_mean
 from headrace.models.disk import Progress, locked, sync, sync_folder, write_atomically
 from headrace.models.download import Fetched, fetch, hash_model
 from headrace.models.entry import VERSION_DIGITS, ModelEntry, known_models
@@ -67,9 +67,9 @@ class Catalogue:
             return ModelEntry(name=_safe_name(source.stem), source=str(source))
         if versions := self._versions(model):
             return ModelEntry(name=model, source=versions[-1].source, licence=versions[-1].licence)
-        near = get_close_matches(model, self.names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(self.names())}"
-        raise CatalogueError(f"no model is called {model!r}; {hint}")
+        names = self.names()
+        hint = did_you_mean(model, names) or f"; there are {', '.join(names)}"
+        raise CatalogueError(f"no model is called {model!r}{hint}")
 
     def add(
         self,

@@ -16,27 +16,16 @@ import msgspec
 
 from headrace.models.disk import Progress, check_space, watched
 from headrace.models.errors import CatalogueError
+from headrace.models.huggingface import OWN_FILES, TEMPLATES
 from headrace.models.partial import hash_file
+from headrace.models.shards import SINGLE
 from headrace.models.sources import HubSource
 from headrace.models.split import part_paths
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoSibling
 
-CHECKPOINT_FILES = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    "processor_config.json",
-    "additional_chat_templates/*.jinja",
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "model-*.safetensors",
-)
+CHECKPOINT_FILES = (*OWN_FILES, TEMPLATES, SINGLE, "model-*.safetensors")
 """Of a repository with a checkpoint, those that a model is read from."""
 
 

@@ -23,10 +23,10 @@ from headrace.ops.weights import DenseWeight, Weight, WeightSource
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 TOKENIZER_CONFIG, TEMPLATE = "tokenizer_config.json", "chat_template.jinja"
-NAMED_TEMPLATES = "additional_chat_templates"
+TEMPLATES = "additional_chat_templates/*.jinja"
 PROCESSOR_CONFIGS = ("chat_template.json", "processor_config.json")
 GENERATION_CONFIG, SPECIAL_TOKENS = "generation_config.json", "special_tokens_map.json"
-_OTHERS = (
+OWN_FILES = (
     CONFIG,
     GENERATION_CONFIG,
     TOKENIZER,
@@ -36,6 +36,8 @@ _OTHERS = (
     *PROCESSOR_CONFIGS,
     INDEX,
 )
+"""What a checkpoint is read from, besides named templates and safetensors."""
+
 _OUTPUT, _EMBEDDING = "output.weight", "token_embd.weight"
 _COMPUTED = ("rotary_emb.inv_freq", ".masked_bias")
 """Buffers of old checkpoints, which are made anew."""
@@ -44,8 +46,8 @@ _COMPUTED = ("rotary_emb.inv_freq", ".masked_bias")
 def checkpoint_files(folder: Path) -> list[Path]:
     """All that a checkpoint is read from, in order of name. Raises ModelFileError if the folder
     holds no safetensors."""
-    present = [folder / name for name in _OTHERS if (folder / name).is_file()]
-    named = folder.glob(f"{NAMED_TEMPLATES}/*.jinja")
+    present = [folder / name for name in OWN_FILES if (folder / name).is_file()]
+    named = folder.glob(TEMPLATES)
     return sorted([*present, *named, *shard_paths(folder)])
 
 
@@ -134,7 +136,7 @@ class HuggingFaceCheckpoint:
         """Files of their own come first; then the tokenizer's config, as a text or a list of named
         ones; then what a processor of several kinds of input has."""
         texts = {"default": self.path / TEMPLATE} | {
-            path.stem: path for path in sorted(self.path.glob(f"{NAMED_TEMPLATES}/*.jinja"))
+            path.stem: path for path in sorted(self.path.glob(TEMPLATES))
         }
         own = {name: _read_text(path) for name, path in texts.items() if path.is_file()}
         for name in (TOKENIZER_CONFIG, *PROCESSOR_CONFIGS):

@@ -23,6 +23,9 @@ from headrace.ops.checks import required_weights, router_weights, vocabulary_wei
 from headrace.ops.program import Program
 from headrace.ops.weights import Weight, WeightSource
 
+MAX_NAMED = 8
+"""Kinds of unused tensors that are named."""
+
 _TEMPLATE = "tokenizer.chat_template"
 
 
@@ -233,9 +236,6 @@ def _architecture(metadata: Mapping[str, object]) -> str:
         raise ValueError(f"architecture {name!r} is not supported; {supported} are")
     return name
 
-
-MAX_NAMED = 8
-"""Kinds of unused tensors that are named."""
 
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 

@@ -17,6 +17,8 @@ from headrace.models.errors import ModelFileError
 from headrace.models.gguf import GgufFile, Tensor, read_gguf
 
 MAX_PARTS = 10_000
+PADDING = 1 << 16
+"""Bytes: more than any alignment leaves behind the last tensor."""
 
 _NAME = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 _NUMBER, _COUNT, _TENSORS = "split.no", "split.count", "split.tensors.count"
@@ -86,7 +88,7 @@ def read_model(path: Path) -> GgufModel:
 
 
 def _check_part(file: GgufFile, number: int, count: int) -> None:
-    """Whether the file says of itself what its name says."""
+    """Raises ModelFileError unless the file says of itself what its name says."""
     stated = _integer(file, _COUNT, 1)
     if stated in (0, 1) and count == 1:
         return
@@ -100,7 +102,7 @@ def _check_part(file: GgufFile, number: int, count: int) -> None:
             " NAME-00001-of-00003.gguf and so on, in one folder, and are not joined",
         )
     end = max((tensor.start + tensor.size for tensor in file.tensors.values()), default=0)
-    if file.tensors and file.size - end >= _PADDING:
+    if file.tensors and file.size - end >= PADDING:
         raise ModelFileError(
             file.path,
             f"holds {file.size - end} bytes behind its last tensor; the files of a split model are"
@@ -108,15 +110,10 @@ def _check_part(file: GgufFile, number: int, count: int) -> None:
         )
 
 
-_PADDING = 1 << 16
-"""Bytes: more than any alignment leaves behind the last tensor."""
-
-
 def _check_same(first: GgufFile, other: GgufFile) -> None:
-    """Whether two parts are of one model, as far as they say."""
-    own = (_NUMBER,)
+    """Raises ModelFileError if two parts say that they are of different models."""
     for key in first.metadata.keys() & other.metadata.keys():
-        if key not in own and not _equal(first.metadata[key], other.metadata[key]):
+        if key != _NUMBER and not _equal(first.metadata[key], other.metadata[key]):
             raise ModelFileError(
                 other.path,
                 f"belongs to another model than {first.path.name}: key {key!r} is"

@@ -301,7 +301,7 @@ def _database(settings: Settings) -> Iterator[Finding]:
     from sqlalchemy import create_engine
     from sqlalchemy.exc import SQLAlchemyError
 
-    from headrace.store.errors import StoreError
+    from headrace.store.errors import StoreError, reason
     from headrace.store.migrate import revision
     from headrace.store.schema import HEAD
     from headrace.store.url import database_url
@@ -321,11 +321,10 @@ def _database(settings: Settings) -> Iterator[Finding]:
             found = revision(connection)
         engine.dispose()
     except (SQLAlchemyError, ModuleNotFoundError) as error:
-        reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
         advice = "start it, or mend HEADRACE_DATABASE_URL"
         if isinstance(error, ModuleNotFoundError):
             advice = how_to_install("postgres")
-        yield Finding("database", "fail", f"{shown} cannot be used: {reason}", advice)
+        yield Finding("database", "fail", f"{shown} cannot be used: {reason(error)}", advice)
         return
     if found == HEAD:
         yield Finding("database", "ok", f"{shown} at revision {found}")

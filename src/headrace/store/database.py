@@ -15,10 +15,11 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from headrace.extras import how_to_install
 from headrace.store.direct import DirectConnection
 from headrace.store.errors import DatabaseDamaged, StoreError, reason, unavailable
-from headrace.store.files import SameFile, create_private_file, make_private_files
+from headrace.store.files import create_private_file, make_private_files
 from headrace.store.lane import Lane
 from headrace.store.migrate import migrate, revision
 from headrace.store.notices import notices, take_told
+from headrace.store.same_file import SameFile
 from headrace.store.schema import HEAD
 
 THREADS = 4

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from sqlalchemy import Connection, Engine, text
 
-from headrace.store.errors import DatabaseUnavailable
+from headrace.store.errors import DatabaseUnavailable, reason
 
 _TOLD = "headrace_told"
 
@@ -46,4 +46,4 @@ async def notices(engine: Engine, channel: str) -> AsyncIterator[None]:
             async for _ in connection.notifies():
                 yield
     except psycopg.OperationalError as error:
-        raise DatabaseUnavailable(str(error).strip().partition("\n")[0]) from error
+        raise DatabaseUnavailable(reason(error)) from error

@@ -18,7 +18,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,11 +27,9 @@ import httpx
 import msgspec
 import psutil
 
-from engines.engine import KEY
-from engines.headrace import Headrace
+from engines.headrace import with_tenants
 from headrace.dispatch.policy import usual_policies
 from headrace.load.client import LoadError, Overloaded, Request, Server, complete
-from headrace.load.workload import Workload
 from measurement import PROMPT_IDS
 from run import OUT, model_path
 
@@ -106,10 +104,12 @@ class Figures(msgspec.Struct, kw_only=True):
 class Load:
     """Sends requests and notes what became of them."""
 
-    def __init__(self, servers: dict[str, Server], dice: random.Random) -> None:
+    def __init__(
+        self, kinds: Sequence[Kind], servers: dict[str, Server], dice: random.Random
+    ) -> None:
         self.outcomes: list[Outcome] = []
-        self.served: dict[str, Counter[int]] = {kind.tenant: Counter() for kind in KINDS}
-        self._servers, self._dice = servers, dice
+        self.served: dict[str, Counter[int]] = {kind.tenant: Counter() for kind in kinds}
+        self._kinds, self._servers, self._dice = kinds, servers, dice
         self._began = time.perf_counter()
 
     @property
@@ -117,7 +117,7 @@ class Load:
         return time.perf_counter() - self._began
 
     async def send(self) -> None:
-        (kind,) = self._dice.choices(KINDS, [kind.part for kind in KINDS])
+        (kind,) = self._dice.choices(self._kinds, [kind.part for kind in self._kinds])
         prompt = self._dice.choices(PROMPT_IDS, k=kind.prompt)
         start = self.now
         outcome = Outcome(
@@ -161,19 +161,22 @@ class Load:
             at += self._dice.expovariate(rate)
 
 
-async def measure_capacity(servers: dict[str, Server]) -> tuple[float, float]:
+async def measure_capacity(
+    kinds: Sequence[Kind], servers: dict[str, Server]
+) -> tuple[float, float]:
     """Requests of the mix, and cost, a second at most."""
-    load = Load(servers, random.Random(7))
+    load = Load(kinds, servers, random.Random(7))
     await load.closed(STREAMS, 8)
     began = int(load.now) + 1
     await load.closed(STREAMS, 25)
     peak = served_in(load.served, began, began + 24) / 24
-    capacity = peak / sum(kind.part * (kind.prompt + 2 * kind.output) for kind in KINDS)
+    capacity = peak / sum(kind.part * (kind.prompt + 2 * kind.output) for kind in kinds)
     print(f"  capacity {capacity:.1f} requests/s, {peak:.0f} cost/s", flush=True)
     return capacity, peak
 
 
 async def measure(
+    kinds: Sequence[Kind],
     servers: dict[str, Server],
     processes: Processes,
     of_load: tuple[float, float],
@@ -182,7 +185,7 @@ async def measure(
     calm_before: float,
 ) -> Figures:
     capacity, peak = of_load
-    load = Load(servers, random.Random(8))
+    load = Load(kinds, servers, random.Random(8))
     samples: list[Sample] = []
     sampling = asyncio.create_task(_sample(load, next(iter(servers.values())), processes, samples))
     sent: set[asyncio.Task[None]] = set()
@@ -191,7 +194,7 @@ async def measure(
     await load.open(times * capacity, seconds, sent)
     end = load.now
     await load.open(CALM * capacity, AFTER_SECONDS, sent)
-    if all(kind.service_class != "batch" for kind in KINDS):
+    if all(kind.service_class != "batch" for kind in kinds):
         await asyncio.wait(sent)
     for task in sent:  # batch may wait for an hour
         task.cancel()
@@ -222,23 +225,16 @@ async def _sample(load: Load, server: Server, processes: Processes, samples: lis
 
 
 @contextmanager
-def serving(gguf: Path) -> Iterator[tuple[dict[str, Server], Processes]]:
+def serving(gguf: Path, kinds: Sequence[Kind]) -> Iterator[tuple[dict[str, Server], Processes]]:
     """A server for each tenant's key, and its two processes."""
-    before = set(psutil.Process().children())
-    with Headrace().serve(gguf, Workload(title="", streams=1, requests=1, output=1)) as server:
-        (parent,) = set(psutil.Process().children()) - before
-        (worker,) = parent.children()
-        admin = httpx.Client(
-            base_url=server.url.removesuffix("v1") + "admin/v1",
-            headers={"authorization": f"Bearer {KEY}"},
-        )
-        servers = {}
-        for kind in KINDS:
-            tenant = {"name": kind.tenant, "service_class": kind.service_class}
-            admin.post("/tenants", json=tenant).raise_for_status()
-            made = admin.post("/keys", json={"tenant": kind.tenant}).raise_for_status().json()
-            servers[kind.tenant] = msgspec.structs.replace(server, key=made["key"])
-        yield servers, (parent, worker)
+    classes = {kind.tenant: kind.service_class for kind in kinds}
+    with with_tenants(gguf, list(classes), classes) as service:
+        servers = {
+            tenant: msgspec.structs.replace(service.server, key=key)
+            for tenant, key in zip(classes, service.keys, strict=True)
+        }
+        (worker,) = service.process.children()
+        yield servers, (service.process, worker)
 
 
 # What it came to.
@@ -310,16 +306,16 @@ def _quantile(ordered: list[float], part: float) -> float:
 
 
 def run(args: argparse.Namespace) -> Figures:
-    if args.only:
-        KINDS[:] = [replace(kind, service_class=args.only) for kind in KINDS]
+    kinds = [replace(kind, service_class=args.only or kind.service_class) for kind in KINDS]
     gguf = model_path(args.model)
-    with serving(gguf) as (servers, processes):
-        of_load = asyncio.run(measure_capacity(servers))
+    with serving(gguf, kinds) as (servers, processes):
+        of_load = asyncio.run(measure_capacity(kinds, servers))
         if not args.cold:
-            work = measure(servers, processes, of_load, args.times, args.seconds, CALM_SECONDS)
-            return asyncio.run(work)
-    with serving(gguf) as (servers, processes):
-        return asyncio.run(measure(servers, processes, of_load, args.times, args.seconds, 0))
+            return asyncio.run(
+                measure(kinds, servers, processes, of_load, args.times, args.seconds, CALM_SECONDS)
+            )
+    with serving(gguf, kinds) as (servers, processes):
+        return asyncio.run(measure(kinds, servers, processes, of_load, args.times, args.seconds, 0))
 
 
 def main() -> None:

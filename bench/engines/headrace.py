@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ import psutil
 
 import headrace
 from engines.engine import KEY, Engine
+from headrace.load.client import Server
 from headrace.load.workload import Workload
 
 
@@ -34,16 +35,20 @@ class Headrace(Engine):
 @dataclass(frozen=True, slots=True)
 class WithTenants:
     """A running service. url: without /v1. keys: one of each tenant, in their order. process:
-    serves HTTP; its child is the engine's."""
+    serves HTTP; its child is the engine's. server: for an administrator's load."""
 
     url: str
     keys: list[str]
     process: psutil.Process
+    server: Server
 
 
 @contextmanager
-def with_tenants(gguf: Path, names: Sequence[str]) -> Iterator[WithTenants]:
-    """Start Headrace, and make a tenant and a key for each name."""
+def with_tenants(
+    gguf: Path, names: Sequence[str], classes: Mapping[str, str] = {}
+) -> Iterator[WithTenants]:
+    """Start Headrace, and make a tenant and a key for each name. classes: of tenants that are not
+    of the class "default", by name."""
     workload = Workload(title="", streams=1, requests=1, output=1)
     before = set(psutil.Process().children())
     with Headrace().serve(gguf, workload) as server:
@@ -53,7 +58,8 @@ def with_tenants(gguf: Path, names: Sequence[str]) -> Iterator[WithTenants]:
         with httpx.Client(base_url=f"{url}/admin/v1", headers=headers) as admin:
             keys = []
             for name in names:
-                admin.post("/tenants", json={"name": name}).raise_for_status()
+                tenant = {"name": name, "service_class": classes.get(name, "default")}
+                admin.post("/tenants", json=tenant).raise_for_status()
                 made = admin.post("/keys", json={"tenant": name})
                 keys.append(made.raise_for_status().json()["key"])
-        yield WithTenants(url, keys, process)
+        yield WithTenants(url, keys, process, server)

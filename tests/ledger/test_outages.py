@@ -110,16 +110,18 @@ async def test_a_file_that_is_replaced_is_not_written_to(
 async def test_a_full_disk_is_named_and_nothing_is_lost(sqlite: Database, ledger: Ledger) -> None:
     books = Books(sqlite, create_holder(sqlite))
     full = True
+    limited: list[bool] = []
     with sqlite.transaction() as connection:
         pages = connection.scalar(text("PRAGMA page_count"))
 
     def limit(connection: Any, _: object) -> None:
         if full:
             connection.execute(f"PRAGMA max_page_count = {pages}")
+            limited.append(True)
 
     event.listen(Engine, "connect", limit)
     try:
-        await asyncio.sleep(0.1)  # a probe connects anew
+        await until(lambda: limited)  # a probe connects anew
         charges = [books.charge(request_id="x" * 3000) for _ in range(8)]
         with capture_logs() as logs:
             opened = await asyncio.gather(

@@ -7,6 +7,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import URL, Connection, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
@@ -153,6 +154,5 @@ def test_its_folder_is_made_for_its_owner_only(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["InsufficientPrivilege", "ReadOnlySqlTransaction"])
 def test_rights_that_are_taken_away_make_it_unavailable(kind: str) -> None:
-    psycopg = pytest.importorskip("psycopg")
     fault = unavailable(getattr(psycopg.errors, kind)("permission denied"), psycopg)
     assert isinstance(fault, DatabaseUnavailable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from types import MappingProxyType
 from typing import Any
@@ -80,12 +80,12 @@ class PromptBuilder:
 
         Raises TemplateError if the source is no template.
         """
-        special = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
-        format = FORMATS[tool_format] if tool_format else None
-        with_tools = None if tool_template is None else ChatTemplate(tool_template, **special)
-        return cls(
-            tokenizer, ChatTemplate(template or DEFAULT_TEMPLATE, **special), format, with_tools
+        of_source = partial(
+            ChatTemplate, bos_token=tokenizer.bos_token, eos_token=tokenizer.eos_token
         )
+        format = FORMATS[tool_format] if tool_format else None
+        with_tools = None if tool_template is None else of_source(tool_template)
+        return cls(tokenizer, of_source(template or DEFAULT_TEMPLATE), format, with_tools)
 
     def chat(
         self,

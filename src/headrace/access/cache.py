@@ -11,9 +11,8 @@ V = TypeVar("V")
 
 
 class ExpiringCache(Generic[K, V]):
-    """A least-recently-used cache: where there are more than `capacity` entries, the one goes that
-    was put or found longest ago. An entry also ends `seconds` after it was put. Every call costs
-    the same, however many entries there are.
+    """An LRU cache of `capacity` entries, each of which also ends `seconds` after it was put. Every
+    call costs the same, however many entries there are.
 
     clock: seconds that never step back.
     """

@@ -18,8 +18,8 @@ MOST_WAITING = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the database said of a key. credential: None if it lets nobody in. revision: the
-    number of changes that this process had heard of before it asked."""
+    """What the database has of a key. credential: None if there is no such key, or it is revoked.
+    revision: the number of changes that this process had heard of before it asked."""
 
     key_id: str
     credential: Credential | None
@@ -35,9 +35,9 @@ class _Asked:
 class Lookups:
     """Looks up all keys that wait in one transaction, on a thread of its own.
 
-    So a flood of keys that nobody knows costs little each, and a valid key behind it waits for a
-    few transactions instead of one for every key before it. Callers that ask for the same key
-    meanwhile share one look-up.
+    So in a flood of unknown keys each key costs little, and a valid key behind them waits for a few
+    transactions, not for one for each key. Callers that ask for the same key meanwhile share one
+    look-up.
 
     revision: the number of changes that this process has heard of.
     """
@@ -52,7 +52,7 @@ class Lookups:
         self._running: asyncio.Task[None] | None = None
 
     async def find(self, name: bytes, key: Key) -> Found:
-        """name: stands for the whole key. Whoever gives up leaves the look-up to others.
+        """name: stands for the whole key. The look-up goes on if a caller is cancelled.
 
         Raises DatabaseUnavailable.
         """

@@ -59,8 +59,8 @@ def lock_registry(connection: Connection) -> None:
 
 def begin_change(connection: Connection, change: Change) -> None:
     """Every change calls this first. It locks as `lock_registry` does, and notes what the change
-    is about, so that processes that listen forget that and nothing else. They hear of it when it
-    is committed. On PostgreSQL a change that cannot be announced is not committed."""
+    is about, so that listening processes forget that and nothing else. They hear of the change
+    when it is committed. On PostgreSQL a change that cannot be announced is not committed."""
     raised = counters.c.value + 1
     connection.execute(update(counters).where(counters.c.name == _NAME).values(value=raised))
     number = revision(connection)

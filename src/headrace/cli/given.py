@@ -10,10 +10,10 @@ from headrace.cli.output import CommandError
 
 
 class Commands(TyperGroup):
-    """The root of the commands. Each of them refuses empty values of its options and arguments.
+    """The root of the commands. Each command refuses an empty option or argument.
 
-    A script that says `--expires "$EXPIRES"`, where the variable is not set, must not make a key
-    without an end.
+    `--expires "$EXPIRES"` in a script whose variable is not set must not make a key that never
+    expires.
     """
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

@@ -28,7 +28,7 @@ def put(
     tenant: Owner,
     model: Model,
     version: Annotated[
-        str, typer.Argument(metavar="VERSION", help="As `headrace models` shows it.")
+        str, typer.Argument(metavar="VERSION", help="As `headrace models show` lists it.")
     ],
     force: Force = False,
     as_json: JsonFlag = False,

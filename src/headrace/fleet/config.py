@@ -18,7 +18,7 @@ class WorkerConfig(msgspec.Struct, frozen=True, kw_only=True):
     threads: None for one a physical core (`fleet.cores`). memory: bytes the process may hold;
     kv_memory: bytes of KV cache; `sizes_for` says what None means. kv_cache: its keys' codes.
     context_length: None for the model's own. prefix_cache: whether KV blocks are kept for later
-    prompts. repetition_stop: whether answers with a form that repeat themselves endlessly are cut.
+    prompts. repetition_stop: whether an answer with a form is cut when it repeats itself endlessly.
     target_itl in milliseconds, target_throughput in tokens a second: at most one. speculate: how
     tokens are guessed, at most speculate_tokens ahead of a sequence. draft_path: the file of the
     model that guesses, for "draft".

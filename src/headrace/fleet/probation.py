@@ -1,4 +1,4 @@
-"""Which requests a new worker gets after one has died, so that one request can't end the others."""
+"""Which requests a new worker gets after one has died, so that one request can't end others."""
 
 from __future__ import annotations
 
@@ -8,35 +8,35 @@ GROUPS = 8
 """Suspects are divided into at most so many groups, which go to the worker one after another."""
 
 CLEARING_OUTPUTS = 3
-"""A request that a worker has answered so often is cleared. More than one, since a worker computes
-a step ahead of what it has told."""
+"""A request is cleared when a worker has sent so many outputs of it. More than one is needed, since
+a worker computes a step ahead of its outputs."""
 
 LIVES = 4
-"""A request ends with the death of so many workers of which nobody knows what killed them."""
+"""A request ends when so many workers have died with it and no cause was found."""
 
 
 class Probation:
     """Finds the request that kills workers, and lets the others go on.
 
-    After a death everyone who was in the worker is a suspect. Suspects go to the next worker in
-    groups, those first that the dead one had answered least, and the next group only once all of
-    the last are cleared or have ended. If a worker dies meanwhile, those of the group that weren't
-    cleared are divided again. A single one that is left is tried alone: it ends if that worker dies
-    too; if it is cleared, the others that were with it are the suspects. New requests wait until no
-    suspect is left.
+    After a death all requests that were in the worker are suspects. Suspects go to the next worker
+    in groups. Those with the fewest outputs in the dead worker go first. The next group follows
+    when all of the last are cleared or have ended. If a worker dies meanwhile, the suspects of its
+    group are divided again. A single suspect that is left is tried alone. It ends if that worker
+    dies too. If it is cleared, the requests that were with it become the suspects. New requests
+    wait until no suspect is left.
 
     So a request ends only if it was alone in a worker that died, or if LIVES workers died with it
     and none of the deaths could be explained. This class does no work and knows no worker: it is
-    told what happens, and says who is to be sent.
+    told what happens, and says which requests are to be sent.
     """
 
     def __init__(self) -> None:
-        self._aboard: dict[str, int] = {}  # in the worker -> how often it was answered there
+        self._aboard: dict[str, int] = {}  # in the worker -> outputs that it sent
         self._suspects: set[str] = set()  # of these, in a group and not yet cleared
         self._groups: deque[list[str]] = deque()  # of suspects that wait
         self._trial: list[str] = []  # the one that is to be tried alone
-        self._company: list[str] = []  # who waits meanwhile
-        self._cleared: list[str] = []  # were in a worker that is gone, and are no suspects
+        self._company: list[str] = []  # were with it, and wait meanwhile
+        self._cleared: list[str] = []  # were in a dead worker, and are no suspects
         self._new: list[str] = []
         self._deaths: dict[str, int] = {}  # unexplained, that a live request has seen
 
@@ -49,7 +49,7 @@ class Probation:
         self._new.append(id)
 
     def note(self, id: str) -> None:
-        """The worker has answered it with tokens."""
+        """The worker has sent an output of it with tokens."""
         if id in self._aboard:
             self._aboard[id] += 1
             if self._aboard[id] >= CLEARING_OUTPUTS:
@@ -66,7 +66,7 @@ class Probation:
                 waiting.remove(id)
 
     def due(self) -> list[str]:
-        """Who is to be sent now to the worker that runs; they count as sent."""
+        """The requests to send now to the worker that runs. They count as sent."""
         sent: list[str] = []
         if self._trial:
             sent, self._trial = self._trial, []
@@ -87,7 +87,7 @@ class Probation:
         return sent
 
     def lose(self) -> list[str]:
-        """The worker is gone. Who is not to go on."""
+        """The worker is gone. Returns the requests that must end."""
         aboard, self._aboard = self._aboard, {}
         suspects = sorted(self._suspects, key=lambda id: (aboard[id], id))
         others = sorted(aboard.keys() - self._suspects, key=lambda id: (aboard[id], id))
@@ -109,7 +109,7 @@ class Probation:
         return spent
 
     def _convict(self, alone: list[str]) -> list[str]:
-        """It was alone in the worker. It may explain all deaths until now."""
+        """It was alone in the worker, so it may have caused all deaths until now."""
         self._cleared += self._company
         self._company = []
         self._deaths.clear()

@@ -1,4 +1,4 @@
-"""Manners of a child process: when it dies, what it is called, where it logs."""
+"""What a child process needs: its variables, its end with its parent, its name and its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import structlog
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
-
 _KEPT = (
     *("PATH", "HOME", "USER", "LOGNAME", "TZ", "LANG", "LANGUAGE", "LC_", "TMPDIR", "VIRTUAL_ENV"),
     *("PYTHON", "LD_LIBRARY_PATH", "LD_PRELOAD", "DYLD_", "GLIBC_TUNABLES", "MALLOC_"),
@@ -26,8 +25,8 @@ _KEPT = (
 
 
 def environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """The part of our variables that a worker gets: what Python and libraries need. It is told all
-    else in its launch line, so it never has a key, nor an address with a password."""
+    """The variables of ours that a worker gets: those that Python and libraries need. Its launch
+    line has everything else, so a worker never gets a key or an address with a password."""
     return {name: value for name, value in ours.items() if name.startswith(_KEPT)}
 
 
@@ -89,8 +88,8 @@ class _LibraryLog(logging.Handler):
 
 
 class _Stderr:
-    """Standard error, where a line is lost if it cannot be written: a full disk must not end the
-    thread that tells of it."""
+    """Standard error. A line that cannot be written is lost: a full disk must not end the thread
+    that logs."""
 
     def write(self, text: str) -> None:
         with contextlib.suppress(OSError):

@@ -334,11 +334,13 @@ class Supervisor:
         self.on_change()
 
     def _note_end(self, reason: str) -> str:
-        """The worker is gone: tell at once who can't go on with the next. Why it went."""
+        """The worker is gone: end at once the requests that can't go on with the next one. Returns
+        why it went."""
+        stopping = self._stopping.is_set()
         self._child = None
         started = self._ready is not None
         self._failed_starts += not started
-        if self._stopping.is_set():
+        if stopping:
             reason = STOPPED
         else:
             lived = self._clock() - self._ready_at if started else 0.0
@@ -346,8 +348,7 @@ class Supervisor:
             self._last_error = reason
             log.error("worker_ended", reason=reason, live=self.live, failures=self._failures)
         self._ready = None
-        self._state = "stopped" if self._stopping.is_set() else "backing_off"
-        stopping = self._stopping.is_set()
+        self._state = "stopped" if stopping else "backing_off"
         # Why a start failed tells of files, and is not for callers.
         told = reason if started or stopping else NOT_STARTED
         self._traffic.lose(told, final=stopping or self._failed_starts >= START_TRIES)

@@ -20,13 +20,15 @@ from headrace.settings import Settings, SettingsError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSpec:
-    """A version and how it is served. tier: whose requests it may get; current: whether the
-    model's bare name means this version; load: when it is loaded; idle_unload: seconds;
-    max_queue: most requests that wait for it to be loaded; policies: by which they wait then;
-    tool_format: None for its template's; long_from:
-    tokens of a long prompt, None for a quarter of the context; sampling: how tokens are drawn
-    where a request does not say, before what the model's files state; default_max_tokens: of an
-    answer whose request names no limit."""
+    """A version and how it is served.
+
+    tier: whose requests it may get. current: whether the model's bare name means this version.
+    load: when it is loaded. idle_unload: seconds. max_queue: most requests that wait for it to be
+    loaded; policies: by which they wait then. tool_format: None for its template's. long_from:
+    tokens of a long prompt; None for a quarter of the context. sampling: how tokens are drawn where
+    a request does not say; it comes before what the model's files state. default_max_tokens: of an
+    answer whose request names no limit.
+    """
 
     version: ModelVersion
     config: WorkerConfig

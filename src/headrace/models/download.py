@@ -1,6 +1,6 @@
-"""Fetching a model's files so that a process killed at any moment leaves nothing half-true.
+"""Fetching a model's files. A process that is killed at any moment leaves no wrong file behind.
 
-What is fetched grows in a folder of its own, so that a later attempt goes on where it stopped.
+Files grow in a folder of their own, so that a later attempt goes on where this one stopped.
 """
 
 from __future__ import annotations

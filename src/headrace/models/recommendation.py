@@ -1,8 +1,8 @@
 """Which models of the catalogue a machine can serve, and how fast they will be there.
 
-The estimate is a roofline (Williams et al., 2009): a token of an answer cannot come sooner than
-the weights it needs are read from memory, and a prompt cannot be read sooner than its products
-are computed. EFFICIENCY says how near to that the engine comes.
+The estimate is a roofline (Williams et al., 2009): a token of an answer takes at least the time in
+which the weights it needs are read from memory, and a prompt at least the time in which its
+products are computed. EFFICIENCY is the part of that speed which the engine reaches.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ QUANTISED_BYTES_PER_PARAMETER = 1.0625
 """Of a checkpoint in 16-bit floats that `--quantization w8` makes smaller."""
 
 EFFICIENCY = 0.7
-"""Of the machine's floor that the engine reaches, in round figures: `headrace doctor` measures
-it. Larger models come nearer to it."""
+"""The part of the machine's speed that the engine reaches, in round figures. `headrace doctor`
+measures it for an installed model."""
 
 
 @dataclass(frozen=True, slots=True)

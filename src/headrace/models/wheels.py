@@ -60,8 +60,8 @@ def find_wheel(requirement: str, folder: Path) -> Wheel:
 def fetch_wheel(requirement: str, folder: Path, progress: Transferred) -> Path:
     """Bring a wheel into a folder, going on where an earlier call stopped.
 
-    A wheel that this process may not fetch itself (another scheme, credentials that only pip
-    knows) is left to pip, which starts again if it is stopped.
+    A wheel that this process cannot fetch itself (another scheme, credentials that only pip
+    knows) is fetched by pip, which starts again from the beginning if it was stopped.
     Raises CatalogueError if it cannot be had or is not what the index says.
     """
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,8 +38,8 @@ class Underway:
         return id in self._live
 
     def add(self, id: str, live: Live) -> None:
-        """To reserve in the shared counters renews the lease. Where they do not know of the
-        reservation, they have to be told at once."""
+        """A reservation in the shared counters has renewed the lease there. If they do not know of
+        the reservation, the lease is due now."""
         self._live[id] = live
         self._accounts.setdefault(live.account, {})[id] = live
         if live.shared:

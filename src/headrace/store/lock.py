@@ -17,9 +17,8 @@ from headrace.store.files import make_private_folder
 
 @contextmanager
 def only_service(data_dir: Path, url: URL) -> Iterator[None]:
-    """Be the only service with this data directory within the block, and the only one with its
-    SQLite file, wherever that lies. Services with data directories of their own may share a
-    database on PostgreSQL.
+    """Within the block, be the only service on this data directory and on its SQLite file, wherever
+    that lies. Services with data directories of their own may share a database on PostgreSQL.
 
     Raises:
         StoreError: another process holds a lock, which the message names; or the directory cannot
@@ -37,8 +36,8 @@ def only_service(data_dir: Path, url: URL) -> Iterator[None]:
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock file within the block. The kernel frees it when the process ends, however it
-    ends, so the file stays. It says who holds it and since when.
+    """Hold the lock file within the block. It says which process holds it and since when. The
+    kernel frees the lock when that process ends, however it ends; the file stays.
 
     Raises:
         StoreError: another process holds it.

@@ -39,9 +39,9 @@ counters = Table(
     Column("name", String(64), primary_key=True),
     Column("value", BigInteger, nullable=False),
 )
-"""Numbers that only grow. `probe`: raised to try whether the database can be written.
-`registry`: raised by every change to tenants, keys, aliases, pins and
-prices, so that a process that keeps them in memory can cheaply ask whether it must forget them."""
+"""Numbers that only grow. `probe`: raised to try whether the database can be written. `registry`:
+raised by every change to tenants, keys, aliases, pins and prices, so that a process that keeps them
+in memory can cheaply ask whether it must forget them."""
 
 changes = Table(
     "changes",

@@ -70,12 +70,13 @@ class Stream:
     model: str
     times: list[float] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
+    ended: bool = False
 
     def run(self) -> None:
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": STORY}],
-            "max_tokens": 3000,
+            "max_tokens": 8000,
             "stream": True,
             "ignore_eos": True,
         }
@@ -86,9 +87,12 @@ class Stream:
                     self.times.append(time.perf_counter())
                 if self.stopped.is_set():
                     return
+        self.ended = True
 
     def largest_gap(self, begin: float, end: float) -> float:
-        """Between two events within an interval, in seconds."""
+        """Between two events within an interval, in seconds. Exits where the stream has ended."""
+        if self.ended:
+            raise SystemExit("the plain stream ended before the measurement did")
         times = [begin, *(at for at in self.times if begin <= at <= end), end]
         return max(later - sooner for sooner, later in pairwise(times))
 

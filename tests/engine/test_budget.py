@@ -108,6 +108,24 @@ def test_without_a_target_a_step_takes_all_it_has_room_for() -> None:
     assert (budget.room(load, 5000), budget.current) == (56, 64)
 
 
+def test_without_a_target_a_long_prompt_makes_a_step_last_half_as_long_again() -> None:
+    machine = Machine(StepBudget(512), linear)
+    load = Load(tokens=8, attended=8 * 400, decoded=8)
+    assert machine.budget.beside(load, 1000) == LEAST_CHUNK, "nothing was measured"
+    machine.decode(20)
+    list(machine.prompt(600))
+    alone, chunk = linear(load), machine.budget.beside(load, 1000)
+    load.add(chunk, 1000)
+    assert linear(load) == pytest.approx(1.5 * alone, rel=0.05)
+
+
+def test_a_long_prompt_gets_a_few_tokens_even_where_they_take_long() -> None:
+    machine = Machine(StepBudget(512), linear)
+    machine.decode(20)
+    list(machine.prompt(600))
+    assert machine.budget.beside(Load(tokens=1, attended=1, decoded=1), 100_000) == LEAST_CHUNK
+
+
 def test_there_is_one_target_at_most() -> None:
     with pytest.raises(ValueError, match="not both"):
         StepBudget(64, target_itl=0.1, target_throughput=100)

@@ -1,8 +1,9 @@
 """How much of a step prompts may take beside those that decode.
 
 The more of it, the less it costs to compute each token, and the longer everybody who decodes waits
-for the next one. Without a target a step takes all it has room for. With one, the chunk is
-chosen anew for each step, from what the last steps took.
+for the next one. Without a target a step takes all it has room for, but a long prompt makes it
+last half as long again at most. With one, the chunk is chosen anew for each step, from what the
+last steps took.
 
 The controller is a model and a formula. A step is taken to last
 
@@ -42,6 +43,9 @@ FIRST_CHUNK = 32
 
 LEAST_CHUNK = 8
 """Tokens that a prompt gets even where the target leaves no room."""
+
+LONG_SHARE = 1 / 2
+"""Without a target: time that a long prompt may take of a step, by the time of all others in it."""
 
 LEAST_SLICE = 1 / 8
 """Of the target ITL, what a prompt beside the steps gets in any case."""
@@ -184,7 +188,7 @@ class StepBudget:
 
     def observe(self, load: Load, seconds: float) -> None:
         """A step took so long, without its slice."""
-        if self.targeted and load.tokens and seconds > 0:
+        if load.tokens and seconds > 0:
             self._times.add(load, seconds)
 
     def observe_chunks(self, position: int, tokens: int, seconds: float) -> None:
@@ -249,6 +253,14 @@ class StepBudget:
                 room = min(room, max(least, math.ceil(min(chunk, most))))
         self.current = load.tokens + room
         return room
+
+    def beside(self, load: Load, position: int) -> int:
+        """How many tokens of a long prompt, from that position on, may join a step of this load
+        without a target, so that the others in it hardly wait: what takes LONG_SHARE of their
+        time; LEAST_CHUNK at least, since fewer rows cost nearly as much attention."""
+        target = (1 + LONG_SHARE) * self._times.cost.of(load)
+        chunk = self._for_itl(load, position, target)
+        return max(LEAST_CHUNK, int(min(chunk, self._most_tried)))
 
     def suffices(self, load: Load) -> bool:
         """Whether a prompt that ends in this step had better not wait for further ones in it.

@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 
 from headrace.engine.blocks import BlockPool, blocks_for
 from headrace.engine.budget import Load, StepBudget
@@ -69,13 +69,8 @@ from headrace.engine.speculation import Speculator
 from headrace.ops.backend import BLOCK_SIZE
 
 LONG_PART = 4
-"""A long prompt takes one part in so many of what a step has for prompts, if others follow it; at
-least so much of it, if it is beside the step."""
-
-LONG_PART_AMONG_DECODES = 12
-"""A long prompt takes one part in so many where no other prompt follows, other sequences decode,
-and there is no target. Steps get shorter, and the prompt needs more processor time
-(docs/performance.md)."""
+"""A long prompt takes at most one part in so many of what a step has for prompts, if there are
+others; at least so much of it, if it is beside the step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +259,7 @@ class Scheduler:
             self._adopt(prompt, self._hits(prompt))
             room = self.budget.room(plan.load, prompt.computed, reserved)
             if prompt.request.long:
-                behind = next(prompts, None)
-                if behind is not None:
-                    prompts = chain((behind,), prompts)
-                    room = -(-room // LONG_PART)
-                elif plan.load.decoded and not self.budget.targeted:
-                    room = -(-room // LONG_PART_AMONG_DECODES)
+                room = self._long_part(plan, prompt, room)
             count = min(prompt.pending, room)
             if prompt.unscored < prompt.prompt_length:  # a token may take a row of logits
                 count = min(count, self._max_rows - plan.rows)
@@ -281,6 +271,24 @@ class Scheduler:
                 plan.add(prompt, count)
                 if plan.shares[-1].samples and self.budget.suffices(plan.load):
                     break
+
+    def _long_part(self, plan: Plan, prompt: Sequence, room: int) -> int:
+        """Tokens that a long prompt may take of the room; all of it where nobody else is."""
+        load = replace(plan.load)
+        wanted = self._wanted_by_others(plan, prompt)
+        load.add(min(wanted, room), 0)
+        if not load.tokens or (self.budget.targeted and not load.of_prompts):
+            return room
+        most = -(-room // LONG_PART) if wanted else room
+        if self.budget.targeted:
+            return most
+        return min(most, self.budget.beside(load, prompt.computed))
+
+    def _wanted_by_others(self, plan: Plan, prompt: Sequence) -> int:
+        """Tokens of prompts that could join the step beside this one, and have not yet."""
+        known = {prompt, *(share.sequence for share in plan.shares)}
+        sequences = chain(self.running, islice(self.waiting, self._max_sequences))
+        return sum(s.pending for s in sequences if s not in known and not s.decodes)
 
     def complete(
         self,

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import threading
 import time
 from array import array
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from typing import Any
 
 import pytest
 
 from headrace.edge.aside import preparing_threads
+from headrace.edge.endpoint import BODY_BYTES, BYTES_A_TOKEN
 from headrace.grammar.compiler import Compiler
 from headrace.text.metered.meter import GivenUp
 from headrace.turns.threads import ASIDE, Steps, in_one
@@ -195,6 +197,41 @@ async def test_a_body_that_no_context_could_take_in_is_refused_before_it_is_read
     error = error_of(answer, 400)
     assert error["code"] == "context_length_exceeded"
     assert sent <= 1
+
+
+async def test_such_a_body_without_a_length_is_read_no_further_and_counts(world: World) -> None:
+    world.keys.limit(requests_per_minute=10)
+    sent = 0
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while True:
+            sent += 1
+            yield b"x" * 100_000
+
+    answer = await world.http.post("/v1/chat/completions", content=body())
+    assert error_of(answer, 400)["code"] == "context_length_exceeded"
+    assert 100_000 * sent < BODY_BYTES + BYTES_A_TOKEN * 512 + 300_000
+    assert answer.headers["x-ratelimit-remaining-requests"] == "9"
+
+
+async def test_a_bomb_is_inflated_no_further_than_a_context_could_take_in(world: World) -> None:
+    bomb = gzip.compress(b" " * (200 << 20))
+    held = 0
+    add = world.aside.intake.add
+
+    def counted(tenant: Hashable, size: int) -> None:
+        nonlocal held
+        add(tenant, size)
+        held = max(held, world.aside.intake.held)
+
+    world.aside.intake.add = counted  # type: ignore[method-assign]
+    answer = await world.http.post(
+        "/v1/chat/completions", content=bomb, headers={"content-encoding": "gzip"}
+    )
+    assert error_of(answer, 400)["code"] == "context_length_exceeded"
+    assert len(bomb) < held <= BODY_BYTES + BYTES_A_TOKEN * 512
+    assert world.aside.intake.held == 0
 
 
 async def test_more_messages_than_the_context_has_tokens_are_refused(world: World) -> None:

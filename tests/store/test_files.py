@@ -40,14 +40,14 @@ def test_all_who_come_at_once_read_the_same(read: Read, tmp_path: Path) -> None:
 
 
 @both
-@pytest.mark.parametrize("text", ["", "what?", "abcd"])
-def test_a_damaged_one_is_never_replaced(read: Read, text: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", b"what?", b"abcd", b"\xb3" * 32])
+def test_a_damaged_one_is_never_replaced(read: Read, content: bytes, tmp_path: Path) -> None:
     read(tmp_path)
     (file,) = tmp_path.iterdir()
-    file.write_text(text)
+    file.write_bytes(content)
     with pytest.raises(StoreError, match=rf"{file.name} is damaged"):
         read(tmp_path)
-    assert file.read_text() == text
+    assert file.read_bytes() == content
 
 
 def mode(path: Path) -> int:

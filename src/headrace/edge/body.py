@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from starlette.types import Receive, Scope
 
 from headrace.api.openai.errors import body_too_large
 from headrace.edge.content_coding import Inflater
 from headrace.edge.headers import header
-from headrace.edge.intake import Claim
+
+Grow = Callable[[int], Awaitable[None]]
+"""Told how many bytes a body has, or is to have, as it grows. It raises what refuses the body."""
 
 
 class ClientGone(Exception):
@@ -28,20 +31,21 @@ def announced(scope: Scope) -> int:
     return int(declared[:19]) if declared.isdecimal() else 0
 
 
-async def read_body(
-    scope: Scope, receive: Receive, limit: int, claim: Claim | None = None
-) -> bytes:
+async def _nothing(size: int) -> None:
+    """Of a body that counts nowhere."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int, grow: Grow = _nothing) -> bytes:
     """The whole body, of at most `limit` bytes as it was sent and as it is when inflated, whether
-    or not its length was declared. claim: grows with it, to the whole length at once if that was
-    declared.
+    or not its length was declared. grow: is told of the whole length at once if that was declared.
+    What was inflated is not kept as it was sent, so of both lengths it is told the greater one.
 
     Raises ApiError (413) as soon as it is known to be larger, ApiError (415, 400) for a content
-    coding that is not known or not kept to, what `Claim.grow` raises, and ClientGone.
+    coding that is not known or not kept to, what `grow` raises, and ClientGone.
     """
-    grow = _nothing if claim is None else claim.grow
     if announced(scope) > limit:
         raise body_too_large(limit)
-    grow(announced(scope))
+    await grow(announced(scope))
     coding = header(scope, b"content-encoding") or ""
     inflater = Inflater(coding) if is_coded(scope) else None
     body = bytearray()  # tiny parts would each take more than their bytes
@@ -54,7 +58,7 @@ async def read_body(
         sent += len(part)
         if sent > limit:
             raise body_too_large(limit)
-        grow(sent)
+        await grow(max(sent, size))
         if inflater is None:
             body += part
         else:
@@ -63,7 +67,7 @@ async def read_body(
                 size += len(piece)
                 if size > limit:
                     raise body_too_large(limit)
-                grow(sent + size)
+                await grow(max(sent, size))
                 body += piece
                 await asyncio.sleep(0)
         if not more:
@@ -71,7 +75,3 @@ async def read_body(
     if inflater is not None:
         inflater.end()
     return bytes(body)
-
-
-def _nothing(size: int) -> None:
-    """Of a body that counts nowhere."""

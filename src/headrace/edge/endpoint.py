@@ -112,26 +112,28 @@ class Endpoint(ABC, Generic[R]):
         return request, route
 
     async def _read(self, admission: Admission, scope: Scope, receive: Receive) -> bytes:
-        """The body. A large one counts as a request before it is read."""
+        """The body. A large one counts as a request before it is read, and is read no further
+        than a model here could take in its prompt."""
         limit = self._services.max_body_bytes
-        size = announced(scope)
-        if self.counted or size > SMALL_BODY or is_coded(scope):
+        useful = BODY_BYTES + BYTES_A_TOKEN * self._longest * self._reading.prompts
+
+        async def grow(size: int) -> None:
+            if size > SMALL_BODY:
+                await admission.enter()
+            if size > useful:
+                raise ContextLengthExceeded(self._longest, self._longest + 1, 1, exact=False)
+            admission.claim.grow(size)
+
+        if self.counted or announced(scope) > SMALL_BODY or is_coded(scope):
             await admission.enter()
-        if size <= limit:
-            self._check_size(size)
-        body = await read_body(scope, receive, limit, admission.claim)
-        if len(body) > SMALL_BODY:
-            await admission.enter()
-            self._check_size(len(body))
+        body = await read_body(scope, receive, limit, grow)
         admission.received(len(body))
         return body
 
-    def _check_size(self, size: int) -> None:
-        """Raises ApiError for a body of which no model here could take in the prompt."""
-        longest = max((model.context_length for model in self._services.models.menu), default=0)
-        most = BODY_BYTES + BYTES_A_TOKEN * longest * self._reading.prompts
-        if size > most:
-            raise ContextLengthExceeded(longest, longest + 1, 1, exact=False)
+    @property
+    def _longest(self) -> int:
+        """The longest context of a model here, in tokens."""
+        return max((model.context_length for model in self._services.models.menu), default=0)
 
     def _parse(self, body: bytes) -> tuple[R, Needs]:
         request = self._reading.parse(body)

@@ -76,7 +76,7 @@ def find_pepper(data_dir: Path) -> bytes | None:
         StoreError: the file holds something else.
     """
     path = pepper_path(data_dir)
-    return _pepper(path, path.read_text().strip()) if path.exists() else None
+    return _pepper(path, _text(path)) if path.exists() else None
 
 
 def make_pepper(data_dir: Path) -> bytes:
@@ -125,4 +125,9 @@ def _read_or_make(path: Path, text: str) -> str:
             os.fsync(draft.fileno())
             with contextlib.suppress(FileExistsError):
                 path.hardlink_to(draft.name)
-    return path.read_text().strip()
+    return _text(path)
+
+
+def _text(path: Path) -> str:
+    """What is in the file. Bytes that are no text become U+FFFD, which no file of ours has."""
+    return path.read_text(errors="replace").strip()

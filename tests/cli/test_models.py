@@ -86,12 +86,20 @@ def test_from_the_index_to_a_served_file(headrace: Headrace, index: Server) -> N
     assert [index.sent[wheel] for wheel in WHEELS] == [1, 1]
 
     shown = json.loads(headrace("models", "show", "tiny", "--json").stdout)
-    assert shown["source"] == SOURCE
+    assert (shown["source"], shown["memory_needed"]) == (SOURCE, None)
     assert [v["default"] for v in shown["versions"]] == [True]
     assert shown["versions"][0]["context_length"] == 2048
     assert headrace("models", "verify", "tiny").returncode == 0
     assert headrace("models", "remove", "tiny").returncode == 0
     assert "tiny" not in listed(headrace)
+
+
+def test_a_model_of_the_catalogue_says_what_it_needs(headrace: Headrace) -> None:
+    shown = json.loads(headrace("models", "show", "qwen3-4b", "--json").stdout)
+    assert 1.1 * shown["size"] < shown["memory_needed"] < 3 * shown["size"]
+    assert (shown["family"], shown["licence"]) == ("qwen3", "Apache-2.0")
+    assert shown["sampling"] == {"temperature": 0.6, "top_p": 0.95, "top_k": 20}
+    assert "memory needed" in headrace("models", "show", "qwen3-4b").stdout
 
 
 def test_a_pull_that_was_killed_is_resumed_by_the_next(

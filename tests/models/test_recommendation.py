@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.models.entry import ModelEntry, known_models
-from headrace.models.recommendation import Machine, recommend
+from headrace.models.recommendation import Machine, memory_needed, recommend
 
 GIB = 1 << 30
 MACHINE = Machine(memory=8 * GIB, bytes_per_second=20e9, products_per_second=500e9)
@@ -55,6 +55,13 @@ def test_checkpoints_in_floats_are_to_be_quantised() -> None:
     (found,) = recommend([entry("floats", 1e9, 2e9)], MACHINE, 4096)
     assert found.quantization == "w8"
     assert found.memory < 2e9
+
+
+def test_the_memory_needed_is_the_one_recommended_by_and_unknown_without_sizes() -> None:
+    known = entry("m", 1e9, 0.6e9, context=2048)
+    (found,) = recommend([known], MACHINE, 8192)
+    assert found.memory == memory_needed(known, 8192) == memory_needed(known, 2048)
+    assert memory_needed(ModelEntry(name="m", source="hf:o/r/f.gguf"), 8192) is None
 
 
 def test_every_model_of_the_catalogue_is_estimated() -> None:

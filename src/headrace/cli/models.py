@@ -94,19 +94,22 @@ def recommend(
 @app.command()
 @in_models_dir
 def show(settings: Settings, name: Name, as_json: JsonFlag = False) -> None:
-    """Show a model: sources, licence, sampling defaults, chat template and versions."""
+    """Show a model: sources, licence, memory, sampling defaults, chat template and versions."""
     from headrace.models.errors import CatalogueError
+    from headrace.models.recommendation import memory_needed
 
     catalogue = _catalogue(settings)
     with plainly(CatalogueError):
         entry = catalogue.get(name)
         default = catalogue.installed(name)
         versions = [_described(v) | {"default": v == default} for v in catalogue.versions(name)]
-    about = _about(entry) | _text(settings, name, default)
+    memory = memory_needed(entry, CONTEXT)
+    about = _about(entry) | {"memory_needed": memory} | _text(settings, name, default)
     if as_json:
         print_json(about | {"versions": versions})
         return
     about["size"] = size(float(entry.size)) if entry.size else None
+    about["memory_needed"] = size(float(memory)) if memory else None
     print_record(about, as_json=False)
     for version in versions:
         typer.echo()

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
@@ -27,6 +27,13 @@ _STACK_BYTES = 64 << 20
 _PROBE_TOKENS = 4
 
 _Made = TypeVar("_Made")
+
+
+class _Key(NamedTuple):
+    """What a compiled grammar is made of."""
+
+    text: str
+    ambiguous: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +64,7 @@ class Compiler:
         self._cache_bytes = cache_bytes
         self._repetition = repetition
         self._cached_bytes = 0
-        self._cache: OrderedDict[str, LLMatcher] = OrderedDict()
+        self._cache: OrderedDict[_Key, LLMatcher] = OrderedDict()
         self._lock = threading.Lock()
         self._build_lock = threading.Lock()
         self._vocabulary: LLTokenizer | None = None
@@ -73,10 +80,11 @@ class Compiler:
         ending_ids: ids that end a sequence. Raises GrammarError for what does not compile or
         describes no text.
         """
-        prototype = self._cached(grammar.text)
+        key = _Key(grammar.text, grammar.ambiguous)
+        prototype = self._cached(key)
         if prototype is None:
-            prototype = _with_room(lambda: self._made(grammar.text))
-            self._keep(grammar.text, prototype)
+            prototype = _with_room(lambda: self._made(key))
+            self._keep(key, prototype)
         matcher = Matcher(
             prototype.deep_copy(),
             [*ending_ids],
@@ -97,24 +105,25 @@ class Compiler:
         spelled = self._built().tokenize_bytes
         return TextBound(self._tokenizer.piece, most, Marks(spelled(b"\\b"), spelled(b"\n")))
 
-    def _cached(self, text: str) -> LLMatcher | None:
+    def _cached(self, key: _Key) -> LLMatcher | None:
         with self._lock:
-            found = self._cache.get(text)
+            found = self._cache.get(key)
             if found is not None:
-                self._cache.move_to_end(text)
+                self._cache.move_to_end(key)
             return found
 
-    def _made(self, text: str) -> LLMatcher:
+    def _made(self, key: _Key) -> LLMatcher:
         vocabulary = self._built()
         try:
-            return self._tried(vocabulary, text)
+            return self._tried(vocabulary, key)
         except GrammarError:
             raise
         except Exception as error:  # whatever llguidance says of a grammar is the caller's fault
             raise GrammarError(f"The grammar does not compile: {reason(str(error))}") from error
 
-    def _tried(self, vocabulary: LLTokenizer, text: str) -> LLMatcher:
-        made = LLMatcher(vocabulary, text, log_level=0, limits=_LIMITS)
+    def _tried(self, vocabulary: LLTokenizer, key: _Key) -> LLMatcher:
+        limits = _LIMITS_OF_CALLERS if key.ambiguous else _LIMITS
+        made = LLMatcher(vocabulary, key.text, log_level=0, limits=limits)
         if made.is_error():
             raise GrammarError(f"The grammar does not compile: {reason(made.get_error())}")
         self._probe(made.deep_copy())
@@ -132,14 +141,14 @@ class Compiler:
                 return
             probe.accept(token)
 
-    def _keep(self, text: str, made: LLMatcher) -> None:
+    def _keep(self, key: _Key, made: LLMatcher) -> None:
         with self._lock:
-            if text not in self._cache:
-                self._cached_bytes += _size(text)
-            self._cache[text] = made
+            if key not in self._cache:
+                self._cached_bytes += _size(key.text)
+            self._cache[key] = made
             while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
                 old, _ = self._cache.popitem(last=False)
-                self._cached_bytes -= _size(old)
+                self._cached_bytes -= _size(old.text)
 
     def _built(self) -> LLTokenizer:
         with self._build_lock:
@@ -148,15 +157,26 @@ class Compiler:
             return self._vocabulary
 
 
-_LIMITS = LLParserLimits(
-    verbose_errors=False,
-    max_items_in_row=1_000,
-    max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
-    # What takes longer than a step of the engine would hold up everyone else's.
-    initial_lexer_fuel=400_000,
-    step_lexer_fuel=250_000,  # some 20 ms; 24 tools of eight parameters take 130,000
-    step_max_items=2_000,  # 10,000 let an ambiguous grammar take half a second for one token
-)
+def _limits(*, row: int, step: int) -> LLParserLimits:
+    """What takes longer than a step of the engine would hold up everyone else's. row: Earley items
+    behind one character. step: those that one token adds."""
+    return LLParserLimits(
+        verbose_errors=False,
+        max_items_in_row=row,
+        max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
+        initial_lexer_fuel=400_000,
+        step_lexer_fuel=250_000,  # some 20 ms; 24 tools of eight parameters take 130,000
+        step_max_items=step,
+    )
+
+
+# An object with 500 optional properties has 2,000 items in a row, and each of them costs little.
+_LIMITS = _limits(row=3_000, step=10_000)
+
+# In an ambiguous grammar one item may be as dear as all others together: with the limits above
+# one token took half a second.
+_LIMITS_OF_CALLERS = _limits(row=1_000, step=2_000)
+
 _stack_lock = threading.Lock()
 
 

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.gbnf import gbnf_to_lark
 from headrace.grammar.grammar import Grammar
@@ -75,7 +77,7 @@ def choice(options: Sequence[str]) -> Grammar:
 def lark(text: str) -> Grammar:
     """A Lark grammar as in `lark.checked_lark`; its rule `start` is the whole. Raises
     GrammarError."""
-    return Grammar(checked_lark(text, _counted_rule))
+    return Grammar(checked_lark(text, _counted_rule), ambiguous=True)
 
 
 def gbnf(text: str) -> Grammar:
@@ -86,7 +88,8 @@ def gbnf(text: str) -> Grammar:
 def behind(rules: str, answer: Grammar) -> Grammar:
     """Rules in Lark that speak of `@answer`, say behind thoughts, with that."""
     grammars = [{"lark_grammar": rules}, {"name": "answer", "lark_grammar": answer.text}]
-    return Grammar(json.dumps({"grammars": grammars}, ensure_ascii=False), bound=answer.bound)
+    text = json.dumps({"grammars": grammars}, ensure_ascii=False)
+    return msgspec.structs.replace(answer, text=text)
 
 
 def _counted_rule(schema: object) -> str:

@@ -66,22 +66,42 @@ def recommend(
     return sorted(found, key=lambda each: (not each.fits, -(each.entry.parameters or 0)))
 
 
-def _estimated(entry: ModelEntry, machine: Machine, context: int) -> Recommendation:
-    assert entry.size and entry.parameters
-    weights, quantization = float(entry.size), None
-    if entry.size >= 1.9 * entry.parameters:  # floats of 16 bits
-        weights, quantization = QUANTISED_BYTES_PER_PARAMETER * entry.parameters, "w8"
+def memory_needed(entry: ModelEntry, context: int) -> int | None:
+    """Bytes that a model takes with one sequence of so many tokens, or of its own context if that
+    is less. Files of floats count as quantised. None for an entry that does not tell its sizes."""
+    if not (entry.size and entry.parameters):
+        return None
+    tokens = min(context, entry.context or context)
     elements = (entry.layers or 0) * (entry.kv_heads or 0) * (entry.head_size or 0)
-    memory = round(weights + elements * KV_BYTES_PER_ELEMENT * context + OVERHEAD_BYTES)
+    return round(_weights(entry) + elements * KV_BYTES_PER_ELEMENT * tokens + OVERHEAD_BYTES)
+
+
+def _quantization(entry: ModelEntry) -> str | None:
+    """What to serve a model with: w8 if its files are floats of 16 bits."""
+    floats = (entry.size or 0) >= 1.9 * (entry.parameters or 0)
+    return "w8" if floats else None
+
+
+def _weights(entry: ModelEntry) -> float:
+    """Bytes of the weights as they are served."""
+    assert entry.size and entry.parameters
+    if _quantization(entry):
+        return QUANTISED_BYTES_PER_PARAMETER * entry.parameters
+    return entry.size
+
+
+def _estimated(entry: ModelEntry, machine: Machine, context: int) -> Recommendation:
+    memory = memory_needed(entry, context)
+    assert memory and entry.parameters
     active = (entry.active_parameters or entry.parameters) / entry.parameters
     return Recommendation(
         entry=entry,
         memory=memory,
         context=context,
         fits=memory <= machine.memory,
-        tokens_per_second=EFFICIENCY * machine.bytes_per_second / (weights * active),
+        tokens_per_second=EFFICIENCY * machine.bytes_per_second / (_weights(entry) * active),
         prompt_tokens_per_second=(
             EFFICIENCY * machine.products_per_second / (entry.parameters * active)
         ),
-        quantization=quantization,
+        quantization=_quantization(entry),
     )

@@ -79,6 +79,25 @@ def request(model: str, *, number: int, max_tokens: int = 64000) -> dict[str, An
     }
 
 
+def title(model: str, *, number: int) -> dict[str, Any]:
+    """What the agent asks of its smaller model beside the first turn: no tools, but a form."""
+    first = request(model, number=number, max_tokens=100)
+    schema = {
+        "type": "object",
+        "properties": {"title": {"type": "string"}},
+        "required": ["title"],
+        "additionalProperties": False,
+    }
+    return {
+        "model": model,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "Count the files."}]}],
+        "system": [*first["system"][:1], {"type": "text", "text": "Name the talk."}],
+        "metadata": first["metadata"],
+        "max_tokens": first["max_tokens"],
+        "output_config": {"effort": "high", "format": {"type": "json_schema", "schema": schema}},
+    }
+
+
 def next_turn(
     first: dict[str, Any], answer: list[dict[str, Any]], *, number: int
 ) -> dict[str, Any]:

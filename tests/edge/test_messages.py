@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import httpx
@@ -511,3 +512,31 @@ async def test_a_coding_agents_request_is_accepted_unchanged(world: World, strea
     prompt = bytes(t for t in world.supervisor.model.prompts[-1] if t < 256).decode()
     assert prompt.startswith("<system>You are a coding agent.\nYou answer briefly.<user>")
     assert prompt.endswith(f"<system>Agents that can be started: none.{agents.TOOLS}")
+
+
+@BOTH
+async def test_a_coding_agent_that_asks_for_too_long_an_answer_reads_how_much_fits(
+    world: World, stream: bool
+) -> None:
+    """The agent doesn't know the context. It asks again for what is left, less 1000."""
+    world.also(name="narrow", context_length=1400)
+    source = "{% for m in messages %}{{ m.content }}{% endfor %}{{ tools | length }}"
+    world.text.template = ChatTemplate(source, bos_token="", eos_token="")
+    body = {**agents.request("narrow", number=1), "stream": stream}
+    ask = partial(world.http.post, "/v1/messages?beta=true", headers=agents.HEADERS)
+    told = refused(await ask(json=body), 400, "invalid_request_error")
+    numbers = re.search(r"exceed context limit: (\d+) \+ (\d+) > (\d+)", told)
+    assert numbers is not None
+    prompt, asked, context = map(int, numbers.groups())
+    assert (asked, context) == (body["max_tokens"], 1400)
+    response = await ask(json={**body, "max_tokens": context - prompt - 1000})
+    assert response.status_code == 200, response.text
+
+
+@BOTH
+async def test_a_coding_agents_title_has_its_form(world: World, stream: bool) -> None:
+    world.say('{"title":"Files"}')
+    blocks, stopped, _ = await ask(world, stream, **agents.title(MODEL, number=1))
+    assert (blocks, stopped) == ([text('{"title":"Files"}')], ("end_turn", None))
+    prompt = bytes(world.supervisor.model.prompts[-1][1:-1])
+    assert prompt == b"<system>Name the talk.</><user>Count the files.</>"

@@ -335,7 +335,15 @@ BILLING = "x-anthropic-billing-header: cc_version=2.1.197.1c0; cc_entrypoint=sdk
 
 
 @pytest.mark.parametrize(
-    "line", [BILLING, BILLING.replace(" cch=ab1;", ""), f"{BILLING}\n", BILLING.replace("ab1", "9")]
+    "line",
+    [
+        BILLING,
+        BILLING.replace(" cch=ab1;", ""),
+        BILLING.replace("ab1", "9"),
+        f"{BILLING}\n",
+        f"{BILLING} cc_workload=every night; cc_is_subagent=true;",
+        f"{BILLING} cc-v2=;",
+    ],
 )
 def test_a_billing_line_is_no_part_of_the_prompt(line: str) -> None:
     rest = [text("You help.", cache_control={"type": "ephemeral"}), text(" Briefly.")]

@@ -26,7 +26,7 @@ from headrace.api.body import BodyError
 BETWEEN_MESSAGES = "\n\n"
 """What stands between the texts of messages that become one."""
 
-_BILLING_HEADER = re.compile(r"x-anthropic-billing-header:(?: [a-zA-Z_]+=[^;\s]*;)+\s*")
+_BILLING_HEADER = re.compile(r"x-anthropic-billing-header:(?: [\w-]+=[^;\n]*;)+\s*", re.ASCII)
 
 AnyBlock = Text | ThinkingBlock | ToolUseBlock | ToolResultBlock
 
@@ -115,7 +115,8 @@ def template_messages(
 
 def _without_billing_header(system: SystemContent | None) -> SystemContent | None:
     """The system blocks without the first one, where that is Claude Code's line for its vendor's
-    billing. It can differ in every request; no prompt would be found in the cache behind it."""
+    billing. It differs between conversations, and can differ between requests, so no prompt would
+    be found in the cache behind it."""
     if isinstance(system, list) and system and _BILLING_HEADER.fullmatch(system[0].text):
         return system[1:]
     return system

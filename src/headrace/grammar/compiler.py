@@ -157,12 +157,12 @@ class Compiler:
             return self._vocabulary
 
 
-def _limits(*, row: int, step: int) -> LLParserLimits:
-    """What takes longer than a step of the engine would hold up everyone else's. row: Earley items
-    behind one character. step: those that one token adds."""
+def _limits(*, step: int) -> LLParserLimits:
+    """What takes longer than a step of the engine would hold up everyone else's. step: Earley items
+    that one token may add."""
     return LLParserLimits(
         verbose_errors=False,
-        max_items_in_row=row,
+        max_items_in_row=3_000,
         max_lexer_states=150_000,  # some 450 bytes each; a bounded string takes nine a character
         initial_lexer_fuel=400_000,
         step_lexer_fuel=250_000,  # some 20 ms; 24 tools of eight parameters take 130,000
@@ -170,12 +170,12 @@ def _limits(*, row: int, step: int) -> LLParserLimits:
     )
 
 
-# An object with 500 optional properties has 2,000 items in a row, and each of them costs little.
-_LIMITS = _limits(row=3_000, step=10_000)
+_LIMITS = _limits(step=10_000)
+"""An object with 500 optional properties has 2,000 items, and each of them costs little."""
 
-# In an ambiguous grammar one item may be as dear as all others together: with the limits above
-# one token took half a second.
-_LIMITS_OF_CALLERS = _limits(row=1_000, step=2_000)
+_LIMITS_OF_CALLERS = _limits(step=2_000)
+"""In an ambiguous grammar the cost of an item grows with their number: with 10,000 one token took
+half a second."""
 
 _stack_lock = threading.Lock()
 

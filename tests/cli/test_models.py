@@ -102,6 +102,41 @@ def test_a_model_of_the_catalogue_says_what_it_needs(headrace: Headrace) -> None
     assert "memory needed" in headrace("models", "show", "qwen3-4b").stdout
 
 
+@pytest.mark.parametrize(
+    ("keys", "template", "sampling", "ignored"),
+    [
+        ({}, "plain turns, as it has none", {}, []),
+        ({"tokenizer.chat_template": "T"}, "of the model", {}, []),
+        (
+            {
+                "tokenizer.chat_template": "T",
+                "tokenizer.chat_template.tool_use": "U",
+                "tokenizer.chat_template.rag": "R",
+                "general.sampling.temp": 0.5,
+                "general.sampling.mirostat": 2,
+            },
+            "of the model, and one for tools",
+            {"temperature": 0.5},
+            ["chat template 'rag'", "general.sampling.mirostat=2"],
+        ),
+    ],
+)
+def test_what_a_models_files_say_is_shown(
+    headrace: Headrace,
+    tmp_path: Path,
+    keys: dict[str, object],
+    template: str,
+    sampling: dict[str, float],
+    ignored: list[str],
+) -> None:
+    path = write_tiny(tmp_path / "mine.gguf", "llama", metadata=keys)
+    assert headrace("models", "add", "mine", str(path)).returncode == 0
+    assert headrace("models", "pull", "mine").returncode == 0
+    shown = json.loads(headrace("models", "show", "mine", "--json").stdout)
+    assert (shown["chat_template"], shown["sampling"]) == (template, sampling)
+    assert sorted(shown["ignored_settings"]) == ignored
+
+
 def test_a_pull_that_was_killed_is_resumed_by_the_next(
     catalogue: Catalogue, index: Server, environment: dict[str, str], tmp_path: Path
 ) -> None:

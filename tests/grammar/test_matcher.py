@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import cast
 
@@ -257,3 +258,16 @@ def test_a_failure_of_llguidance_is_a_grammar_error_without_its_details() -> Non
 def test_a_text_that_is_no_grammar_is_a_grammar_error(text: str) -> None:
     with pytest.raises(GrammarError):
         matcher(Grammar(text))
+
+
+def test_a_long_answer_is_taken_again_without_masks() -> None:
+    """As a request does that another worker resumes. It would end after some 10,000 characters."""
+    texts = {
+        f"t{n}": {"type": "string", "maxLength": 8_000, "pattern": f"^[0-9{n}]*$"} for n in "abc"
+    }
+    followed = matcher(json_schema({"properties": texts, "required": list(texts)}))
+    digits = "".join(map(str, range(3_000)))[:8_000]
+    written = json.dumps(dict.fromkeys(texts, digits), separators=(",", ":"))
+    for token in tokenizer().encode_within(written):
+        followed.accept(token)
+    assert followed.exhausted

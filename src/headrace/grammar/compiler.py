@@ -13,7 +13,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer
 
 from headrace.grammar.budgeted import BudgetedMatcher
 from headrace.grammar.errors import GrammarError
-from headrace.grammar.footprint import CACHE_BYTES
+from headrace.grammar.footprint import CACHE_BYTES, compiled_bytes, state_bytes
 from headrace.grammar.grammar import Grammar
 from headrace.grammar.matcher import Matcher, reason
 from headrace.grammar.text_bound import Marks, TextBound
@@ -25,6 +25,9 @@ from headrace.text.tokenizer import Tokenizer
 # a few thousand levels at most; the pages are only taken where they are touched.
 _STACK_BYTES = 64 << 20
 _PROBE_TOKENS = 4
+
+MOST_STATES = 1 / 4
+"""Of the bytes for kept grammars, what the states of one may take. One with more is not kept."""
 
 _Made = TypeVar("_Made")
 
@@ -44,9 +47,22 @@ class Kept:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A matcher at the start of a grammar, and about how many bytes that takes."""
+
+    prototype: LLMatcher
+    bytes: int
+
+
 class Compiler:
     """Compiles grammars for one vocabulary and keeps what it compiled, newest last, within a
-    number of bytes. Safe to use from many threads; compiling lets other threads run."""
+    number of bytes. Safe to use from many threads; compiling lets other threads run.
+
+    Answers that follow the same compiled grammar share its states, and fail together once these
+    are too many. So a grammar that may come to many states is not kept: it is compiled for each
+    answer.
+    """
 
     def __init__(
         self,
@@ -64,7 +80,7 @@ class Compiler:
         self._cache_bytes = cache_bytes
         self._repetition = repetition
         self._cached_bytes = 0
-        self._cache: OrderedDict[_Key, LLMatcher] = OrderedDict()
+        self._cache: OrderedDict[_Key, _Compiled] = OrderedDict()
         self._lock = threading.Lock()
         self._build_lock = threading.Lock()
         self._vocabulary: LLTokenizer | None = None
@@ -91,6 +107,7 @@ class Compiler:
             self._vocab_size,
             Watch() if self._repetition and not grammar.free else None,
             None if grammar.bound is None else self._bound(grammar.bound),
+            failed=lambda: self._forget(key),
         )
         if grammar.budget is None:
             return matcher
@@ -108,9 +125,10 @@ class Compiler:
     def _cached(self, key: _Key) -> LLMatcher | None:
         with self._lock:
             found = self._cache.get(key)
-            if found is not None:
-                self._cache.move_to_end(key)
-            return found
+            if found is None:
+                return None
+            self._cache.move_to_end(key)
+            return found.prototype
 
     def _made(self, key: _Key) -> LLMatcher:
         vocabulary = self._built()
@@ -142,13 +160,22 @@ class Compiler:
             probe.accept(token)
 
     def _keep(self, key: _Key, made: LLMatcher) -> None:
+        states = state_bytes(key.text)
+        if states > self._cache_bytes * MOST_STATES:
+            return
+        size = compiled_bytes(key.text) + states
         with self._lock:
             if key not in self._cache:
-                self._cached_bytes += _size(key.text)
-            self._cache[key] = made
+                self._cached_bytes += size
+            self._cache[key] = _Compiled(made, size)
             while self._cached_bytes > self._cache_bytes and len(self._cache) > 1:
-                old, _ = self._cache.popitem(last=False)
-                self._cached_bytes -= _size(old.text)
+                _, old = self._cache.popitem(last=False)
+                self._cached_bytes -= old.bytes
+
+    def _forget(self, key: _Key) -> None:
+        with self._lock:
+            old = self._cache.pop(key, None)
+            self._cached_bytes -= 0 if old is None else old.bytes
 
     def _built(self) -> LLTokenizer:
         with self._build_lock:
@@ -198,8 +225,3 @@ def _with_room(make: Callable[[], _Made]) -> _Made:
         finally:
             threading.stack_size(usual)
     return result.result()
-
-
-def _size(text: str) -> int:
-    """About what a compiled grammar takes, in bytes."""
-    return 200_000 + 50 * len(text)

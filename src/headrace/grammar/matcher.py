@@ -19,6 +19,10 @@ from headrace.grammar.watch import AHEAD, Watch
 _ALL = np.uint32(0xFFFFFFFF)
 _Answer = TypeVar("_Answer")
 
+UNMASKED = 256
+"""Tokens that are taken without a mask until one is made. What new states may cost llguidance is
+bounded for all that it does between two masks."""
+
 
 @dataclass(slots=True)
 class _Place:
@@ -46,13 +50,18 @@ class Matcher:
         vocab_size: int,
         watch: Watch | None = None,
         bound: TextBound | None = None,
+        *,
+        failed: Callable[[], None] = lambda: None,
     ) -> None:
         """matcher: ours alone, at the start, over a vocabulary with one token more than
-        vocab_size, which stands for the end of the document. watch, bound: at the start too."""
+        vocab_size, which stands for the end of the document. watch, bound: at the start too.
+        failed: told when the matcher fails, as then all copies of what it is a copy of may."""
         self._matcher = matcher
         self._watch = watch
         self._bound = bound
+        self._failed = failed
         self._cut = False
+        self._unmasked = 0
         self._end = vocab_size
         self._endings = frozenset(ending_ids)
         self._scratch = np.zeros(vocab_size // 32 + 1, dtype=np.uint32)
@@ -84,6 +93,9 @@ class Matcher:
         self._take(token)
         if self._ended:
             return
+        self._unmasked += 1
+        if self._unmasked >= UNMASKED:
+            self._compute()
         if self._bound is not None:
             self._bound.take(token, self._copy)
             self._cut |= self._bound.exceeded
@@ -166,9 +178,14 @@ class Matcher:
         word = int(words[0])
         return word * 32 + (int(row[word]) & -int(row[word])).bit_length() - 1
 
+    def _compute(self) -> NDArray[np.uint32]:
+        """llguidance's own mask behind the guess."""
+        self._unmasked = 0
+        self._ask(self._matcher.unsafe_compute_mask_ptr, self._address, self._scratch.nbytes)
+        return self._scratch
+
     def _fill(self, row: NDArray[np.uint32]) -> bool:
-        scratch = self._scratch
-        self._ask(self._matcher.unsafe_compute_mask_ptr, self._address, scratch.nbytes)
+        scratch = self._compute()
         word, bit = self._end >> 5, np.uint32(1 << (self._end & 31))
         may_end = bool(scratch[word] & bit)
         scratch[word] &= ~bit
@@ -238,8 +255,10 @@ class Matcher:
         try:
             answer = question(*arguments)
         except Exception as error:
+            self._failed()
             raise GrammarError(f"The grammar can't be followed: {reason(str(error))}") from error
         if self._matcher.is_error():
+            self._failed()
             why = reason(self._matcher.get_error())
             raise GrammarError(f"The grammar cannot be followed any further: {why}")
         return answer

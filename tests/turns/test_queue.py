@@ -148,3 +148,16 @@ def test_every_task_runs_once_whatever_happens(moves: list[tuple[str, str]]) -> 
         waiting.remove(taken)
         queue.done(taken[0], 1.0)
     assert not waiting
+
+
+def test_tasks_that_come_and_go_while_another_runs_leave_nothing_behind() -> None:
+    queue: FairQueue[int] = FairQueue(1)
+    queue.put("flood", -1)
+    queue.put("other", -2)
+    queue.take()
+    queue.done("flood", 100.0)
+    queue.take()
+    for number in range(10_000):
+        queue.put("flood", number)
+        assert queue.remove("flood", number)
+    assert len(queue._ready) + len(queue._resting) < 300

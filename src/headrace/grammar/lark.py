@@ -1,7 +1,7 @@
 """Lark grammars that callers write.
 
 They are in llguidance's dialect without what could do more than describe a text: no other grammars,
-no control tokens, no attributes. Patterns are rewritten as in `pattern`, schemas as in `schema`.
+no control tokens, no attributes. Patterns are rewritten as in `pattern`, schemas as in `schemas`.
 """
 
 from __future__ import annotations

@@ -40,12 +40,12 @@ class Codec:
     tokens: by id, as the file writes them; "" where an id has no token.
     piece: id -> the bytes the token stands for, b"" for control tokens.
     controls: text of a control token -> its id and how it is found.
-    eos_id: the end the file declares; eos_ids: every id that ends a turn. infill: None for a model
-    that does not fill in the middle. leading_space:
-    encoding puts a space before text, so decoding a whole text takes one away. contents: what
-    the fingerprint is taken over, canonical. known_rules: normaliser and pre-tokenizer are of the
-    kinds that `cuts.py` and `fewest.py` are right for. composes: the normaliser joins characters,
-    as NFC does.
+    eos_id: the end the file declares; eos_ids: every id that ends a turn.
+    leading_space: encoding puts a space before text, so decoding a whole text takes one away.
+    contents: what the fingerprint is taken over, canonical.
+    infill: None for a model that does not fill in the middle.
+    known_rules: normaliser and pre-tokenizer are of the kinds that `cuts.py` and `fewest.py` are
+    right for. composes: the normaliser joins characters, as NFC does.
     """
 
     start: tokenizers.Tokenizer

@@ -28,9 +28,8 @@ def huggingface_codec(path: Path) -> Codec:
     a turn.
 
     Special added tokens are control tokens, and so are added tokens that end a turn or are for
-    filling in the middle; ids are those
-    the file states, gaps and all. Raises TokenizerError naming the file and what is faulty or not
-    supported.
+    filling in the middle. Ids are those that the file states, gaps and all. Raises TokenizerError
+    naming the file and what is faulty or not supported.
     """
     ends = frozenset[int]().union(*(_stated_ends(path.with_name(name)) for name in _STATE_ENDS))
     try:

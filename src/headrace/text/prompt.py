@@ -187,17 +187,14 @@ class PromptBuilder:
     @cached_property
     def _takes_text_arguments(self) -> bool:
         """Whether the template shows arguments of a call that are a text."""
+        if not _knows_tools(self._with_tools):
+            return True
         text = "some arguments"
         function = {"name": "f", "arguments": text}
         calls = [{"id": "aaaaaaaaa", "type": "function", "function": function}]
         asked = {"role": "user", "content": "some text"}
         called = {"role": "assistant", "content": "", "tool_calls": calls}
-        try:
-            return not _knows_tools(self._with_tools) or text in self._with_tools.render(
-                [asked, called]
-            )
-        except TemplateError:
-            return False
+        return text in (self._with_tools.probe([asked, called]) or "")
 
     @cached_property
     def _own(self) -> Known:

@@ -51,9 +51,9 @@ class Tokenizer:
     GIL and takes time linear in the text. Safe to use from many threads.
 
     vocab_size: one more than the largest id. bos_id: the token that begins a text, if any;
-    add_bos: whether the model wants it. eos_ids: every id that ends a turn. infill: how the
-    model fills in the middle, None if it does not. bos_token,
-    eos_token: the texts of the declared ones, "" where there is none.
+    add_bos: whether the model wants it. eos_ids: every id that ends a turn. bos_token, eos_token:
+    the texts of the declared ones, "" where there is none. infill: how the model fills in the
+    middle, None if it does not.
     """
 
     def __init__(self, codec: Codec) -> None:

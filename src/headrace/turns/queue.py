@@ -6,12 +6,12 @@ import heapq
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
 VOID_ENTRIES = 64
-"""Entries of the heap that may be void before it is made anew."""
+"""Entries of a heap that may be void before it is made anew."""
 
 
 @dataclass(eq=False, slots=True)
@@ -127,9 +127,11 @@ class FairQueue(Generic[T]):
             heapq.heappush(self._ready, (place, party.entry, owner))
         elif not party.waiting and not party.running:
             heapq.heappush(self._resting, (party.time, party.entry, owner))
-        if len(self._ready) > VOID_ENTRIES + 2 * len(self._owners):
-            self._ready = [e for e in self._ready if self._is_valid(e[2], e[1])]
-            heapq.heapify(self._ready)
+        heaps: tuple[list[Any], ...] = (self._ready, self._resting)
+        for heap in heaps:
+            if len(heap) > VOID_ENTRIES + 2 * len(self._owners):
+                heap[:] = [each for each in heap if self._is_valid(each[2], each[1])]
+                heapq.heapify(heap)
 
     def _drop_rested(self) -> None:
         """Forget owners without tasks who would come back to what newcomers start with."""

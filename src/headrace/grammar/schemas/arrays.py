@@ -6,8 +6,8 @@ import math
 from itertools import combinations, permutations
 from typing import Any
 
-from headrace.grammar.schemas.form import Form, any_of, narrowed
-from headrace.grammar.schemas.node import Node, Rewriter
+from headrace.grammar.schemas.form import Form, any_of, listed, narrowed, not_of_type
+from headrace.grammar.schemas.node import Node, Rewriter, keyed
 from headrace.grammar.schemas.values import Constant, count, spelled
 
 MAX_ITEMS = 100_000
@@ -60,11 +60,7 @@ def _unique_items(node: Node, unique: object) -> None:
 
 
 def _not_arrays(node: Node) -> Form:
-    types = ["null", "boolean", "number", "string", "object"]
-    given = node.words.get("type")
-    if isinstance(given, str):
-        return False if given == "array" else {"type": types}
-    return {"type": types}
+    return listed(node.words.get("type")) != ["array"] and not_of_type("array")
 
 
 def _values(items: object) -> list[Any] | None:
@@ -96,18 +92,22 @@ def _contains(node: Node, schema: object) -> None:
     """The first that is contained is one of the first items, others come right behind it."""
     least = count(node.words.get("minContains", 1), node.at("minContains"))
     contained = node.nested("contains", schema)
-    most = node.words.get("maxContains")
+    most = MAX_ITEMS
+    if limited := "maxContains" in node.words:
+        most = min(count(node.words["maxContains"], node.at("maxContains")), MAX_ITEMS)
     if least > MAX_LEAST_ITEMS:
         raise node.fault("minContains", f"Supported up to {MAX_LEAST_ITEMS}.")
-    if most is not None and count(most, node.at("maxContains")) < least:
-        node.parts.append({"type": ["null", "boolean", "number", "string", "object"]})
+    if most < least or (contained is False and least):
+        node.parts.append(not_of_type("array"))
         return
     if contained is True:
-        node.parts.append({"minItems": least} if most is None else _lengths(least, most))
+        node.parts.append({"minItems": least, **({"maxItems": most} if limited else {})})
         return
-    other: Form = True if most is None else node.complement("contains", schema)
+    if not (least or limited):
+        return
+    other = node.complement("contains", schema) if limited else True
     if least == 0:
-        node.parts.append(narrowed({"items": other}) if most is not None else True)
+        node.parts.append(narrowed({"items": other}))
         return
     places = range(MAX_CONTAINED if least == 1 else 1)
     node.parts.append(
@@ -121,18 +121,12 @@ def _contains(node: Node, schema: object) -> None:
                 for place in places
             )
         )
-        if contained is not False
-        else {"type": ["null", "boolean", "number", "string", "object"]}
     )
 
 
-def _lengths(least: int, most: object) -> Form:
-    return {"minItems": least, "maxItems": min(int(most), MAX_ITEMS)}  # type: ignore[call-overload]
-
-
-def _number_contained(node: Node, value: object) -> None:
+def _number_contained(node: Node, key: str, value: object) -> None:
     """Part of contains, and without meaning where there is none."""
-    count(value, node.path)
+    count(value, node.at(key))
 
 
 def _unevaluated_items(node: Node, schema: object) -> None:
@@ -163,7 +157,7 @@ REWRITERS: dict[str, Rewriter] = {
     "maxItems": _most_items,
     "uniqueItems": _unique_items,
     "contains": _contains,
-    "minContains": _number_contained,
-    "maxContains": _number_contained,
+    "minContains": keyed(_number_contained, "minContains"),
+    "maxContains": keyed(_number_contained, "maxContains"),
     "unevaluatedItems": _unevaluated_items,
 }

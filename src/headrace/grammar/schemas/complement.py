@@ -23,12 +23,15 @@ from headrace.grammar.schemas.form import (
     step,
     without,
 )
-from headrace.grammar.schemas.node import Node
+from headrace.grammar.schemas.node import Node, keyed
 from headrace.grammar.schemas.numbers import above, below
 from headrace.grammar.schemas.values import Constant, count, kind, number, spelled
 
 MAX_VALUES = 50
 MAX_COUNT = 1_000
+
+_SIZED = {"Length": "string", "Items": "array", "Properties": "object"}
+"""The type of which a keyword `min...` or `max...` speaks."""
 
 
 def complement(node: Node) -> Form:
@@ -144,16 +147,14 @@ def _least(node: Node, key: str, value: object) -> Form:
     least = count(value, node.at(key))
     if least > MAX_COUNT:
         raise node.fault(key, "That this is not so can't be enforced.")
-    kind_of = {"Length": "string", "Items": "array", "Properties": "object"}[key[3:]]
-    return {"type": kind_of, f"max{key[3:]}": least - 1} if least else False
+    return {"type": _SIZED[key[3:]], f"max{key[3:]}": least - 1} if least else False
 
 
 def _most(node: Node, key: str, value: object) -> Form:
     most = count(value, node.at(key))
-    kind_of = {"Length": "string", "Items": "array", "Properties": "object"}[key[3:]]
-    if most > MAX_COUNT or (kind_of == "object" and most):
+    if most > MAX_COUNT or (key == "maxProperties" and most):
         raise node.fault(key, "That this is not so can't be enforced.")
-    return {"type": kind_of, f"min{key[3:]}": most + 1}
+    return {"type": _SIZED[key[3:]], f"min{key[3:]}": most + 1}
 
 
 def _all_of(node: Node, schemas: object) -> Form:
@@ -196,14 +197,8 @@ _PARTS = (
     "unevaluatedItems",
     "uniqueItems",
 )
-_Denial = Callable[[Node, Any], Form]
 
-
-def _of(denial: Callable[[Node, str, Any], Form], key: str) -> _Denial:
-    return lambda node, value: denial(node, key, value)
-
-
-_DENIALS: dict[str, _Denial] = {
+_DENIALS: dict[str, Callable[[Node, Any], Form]] = {
     "type": _type,
     "enum": _enum,
     "const": lambda node, value: _enum(node, [value]),
@@ -214,11 +209,11 @@ _DENIALS: dict[str, _Denial] = {
     "oneOf": _one_of,
     "not": lambda node, schema: node.nested("not", schema),
     "contains": _contains,
-    **{key: _of(_reference, key) for key in ("$ref", "$dynamicRef", "$recursiveRef")},
+    **{key: keyed(_reference, key) for key in ("$ref", "$dynamicRef", "$recursiveRef")},
     **{
-        key: _of(_bound, key)
+        key: keyed(_bound, key)
         for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
     },
-    **{key: _of(_least, key) for key in ("minLength", "minItems", "minProperties")},
-    **{key: _of(_most, key) for key in ("maxLength", "maxItems", "maxProperties")},
+    **{key: keyed(_least, key) for key in ("minLength", "minItems", "minProperties")},
+    **{key: keyed(_most, key) for key in ("maxLength", "maxItems", "maxProperties")},
 }

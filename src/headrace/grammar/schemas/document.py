@@ -10,7 +10,7 @@ from headrace.grammar.schemas import arrays, combining, numbers, objects, string
 from headrace.grammar.schemas.complement import complement
 from headrace.grammar.schemas.dialect import draft_of, read
 from headrace.grammar.schemas.exclusion import Exclusion
-from headrace.grammar.schemas.form import Form, all_of, any_of, step
+from headrace.grammar.schemas.form import Form, all_of, any_of, referred, step
 from headrace.grammar.schemas.node import Branch, Node, Rewriter
 from headrace.grammar.schemas.resources import Resources, Target
 from headrace.grammar.schemas.satisfaction import satisfiable
@@ -184,7 +184,7 @@ def _refuse_circles(definitions: dict[str, Form]) -> None:
 def _references_in_place(form: Form) -> list[str]:
     if isinstance(form, bool):
         return []
-    found = [form["$ref"].rpartition("/")[2]] if "$ref" in form else []
+    found = [referred(form)] if "$ref" in form else []
     for key in ("allOf", "anyOf", "oneOf"):
         for part in form.get(key, ()):
             found += _references_in_place(part)

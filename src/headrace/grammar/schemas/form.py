@@ -61,7 +61,7 @@ def flattened(
         if form is True or ("x-narrowed" in form and not narrowed_count):
             continue
         if "$ref" in form:
-            name = form["$ref"].rpartition("/")[2]
+            name = referred(form)
             if name not in seen:
                 seen.add(name)
                 todo.append(definition(name))
@@ -70,6 +70,11 @@ def flattened(
             whole = len(rest) == len(form)
             parts.append(form if whole else {key: form[key] for key in form if key in rest})
     return parts
+
+
+def referred(form: dict[str, Any]) -> str:
+    """The name of the definition that a form's `$ref` leads to."""
+    return str(form["$ref"]).rpartition("/")[2]
 
 
 def without(name: str) -> Form:
@@ -81,6 +86,11 @@ def of_types(types: Iterable[str]) -> Form:
     """Values of one of the types."""
     kept = list(types)
     return {"type": kept[0] if len(kept) == 1 else kept} if kept else False
+
+
+def not_of_type(excluded: str) -> Form:
+    """Values of any type but one, which is not a number's."""
+    return of_types(each for each in TYPES if each not in (excluded, "integer"))
 
 
 def listed(types: object) -> list[str]:

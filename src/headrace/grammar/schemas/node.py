@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.schemas.dialect import Words
@@ -125,8 +125,11 @@ class Node:
 
 
 Rewriter = Callable[[Node, Any], None]
+_Result = TypeVar("_Result")
 
 
-def keyed(rewrite: Callable[[Node, str, Any], None], key: str) -> Rewriter:
-    """One rewriter for several keywords, which it is told."""
-    return lambda node, value: rewrite(node, key, value)
+def keyed(
+    function: Callable[[Node, str, Any], _Result], key: str
+) -> Callable[[Node, Any], _Result]:
+    """A function for one of the keywords that it handles."""
+    return lambda node, value: function(node, key, value)

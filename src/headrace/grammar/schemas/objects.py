@@ -7,7 +7,7 @@ from typing import Any
 from headrace.grammar.errors import GrammarError
 from headrace.grammar.pattern import listed_texts, literal_pattern, search_pattern
 from headrace.grammar.schemas.arrays import vacuous
-from headrace.grammar.schemas.form import NO_TEXT, Form, all_of, any_of, listed, step
+from headrace.grammar.schemas.form import NO_TEXT, Form, all_of, any_of, listed, not_of_type, step
 from headrace.grammar.schemas.node import Node, Rewriter
 from headrace.grammar.schemas.strings import MAX_LENGTH
 from headrace.grammar.schemas.uncounted import WORD
@@ -74,7 +74,7 @@ def _required(node: Node, names: object) -> None:
     if all(map(spelled, required)):
         node.out["required"] = required
     else:
-        node.parts.append({"type": ["null", "boolean", "number", "string", "array"]})
+        node.parts.append(not_of_type("object"))
 
 
 def _least_properties(node: Node, value: object) -> None:

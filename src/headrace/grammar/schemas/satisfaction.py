@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.grammar.errors import GrammarError
-from headrace.grammar.schemas.form import TYPES, Form, flattened
+from headrace.grammar.schemas.form import TYPES, Form, flattened, referred
 
 MAX_STEPS = 10_000
 _MAX_DEPTH = 100
@@ -50,7 +50,7 @@ class _Satisfaction:
         """Whether some document satisfies all of the schemas, by what is known so far."""
         needed: list[Form] = [form for form in forms if form is not True]
         if len(needed) == 1 and isinstance(needed[0], dict) and needed[0].keys() == {"$ref"}:
-            return _name(needed[0]) in self._known
+            return referred(needed[0]) in self._known
         key = frozenset(map(id, needed))
         if key in self._above:
             return False
@@ -104,7 +104,7 @@ class _Satisfaction:
         if isinstance(form, bool):
             return form
         if form.keys() == {"$ref"}:
-            return form if _name(form) in self._known else False
+            return form if referred(form) in self._known else False
         out = dict(form)
         for key in ("properties", "patternProperties"):
             if key in form:
@@ -142,7 +142,3 @@ def _property(part: dict[str, Any], name: str) -> Form:
 def _types(types: str | list[str]) -> set[str]:
     named = {types} if isinstance(types, str) else set(types)
     return named | {"integer"} if "number" in named else named
-
-
-def _name(reference: dict[str, Any]) -> str:
-    return str(reference["$ref"]).rpartition("/")[2]

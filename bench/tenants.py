@@ -3,18 +3,23 @@
     python bench/tenants.py
     python bench/tenants.py dispatch       rows with that word alone
 
-Each row is one kind of work, measured with 10, 1,000 and 100,000 known tenants. A row is a function
-that sets up so many tenants and returns the work of one request; `ROWS` names them all.
+Each row is one kind of work, measured with 10 to 100,000 known tenants. A row is a function that
+sets up so many tenants and returns the work of one request; `ROWS` names them all. The first row of
+dispatch is a floor: what a machine takes for it tells how fast its clock is at that moment.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
+import heapq
 import itertools
+import math
 import random
 import time
 import weakref
+from collections import deque
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +32,7 @@ from headrace.access.key import Key
 from headrace.dispatch.arbiter import Arbiter
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.policy import adjusted, usual_policies
+from headrace.edge.server import YOUNG_OBJECTS
 from headrace.quotas.limit import Draw, Limit
 from headrace.quotas.memory import MemoryStore
 from headrace.quotas.store import Settlement
@@ -35,7 +41,8 @@ from headrace.store import schema
 from headrace.store.database import Database
 from headrace.store.url import database_url
 
-KNOWN = (10, 1_000, 100_000)
+KNOWN = (10, 1_000, 10_000, 100_000)
+WAITING = 1_000
 PLACES = 64
 STEP = 0.01  # seconds between two requests, of the clock that is played
 
@@ -47,52 +54,99 @@ Row = Callable[[int], Work]
 
 
 class Dispatch:
-    """An arbiter that is played: each request is a join, an advance, a note and an end. waiting:
-    requests that wait all the time, each of another tenant as far as there are so many. Answers
-    have more tokens than expected, so that more is served than comes and nobody is refused."""
+    """An arbiter that is played, with all that the service asks it and tells it of a request: may
+    it wait, before its text is tokenised; it joins; it gets a place; its prompt is computed; it
+    has ended. Each of the last four is followed by a look at who is next. Making the two entries
+    of a request is included. The tokens between the first and the end are a row of their own.
+
+    waiting: requests that wait all the time, each of another tenant as far as there are so many.
+    Answers have more tokens than expected, so that more is served than comes and nobody is refused.
+    """
+
+    PROMPT, ANSWER = 300, 80
 
     def __init__(self, known: int, waiting: int) -> None:
         usual = usual_policies(2 * waiting + PLACES)
         endless = {"deadline": 1e9, "age": 1e9}
         self._arbiter = Arbiter(adjusted(usual, {"default": endless}))
-        self._arbiter.resize(PLACES)
+        self._arbiter.resize(PLACES, 1_000_000, 4 * 256)
         self._now = 0.0
-        self._running: list[Entry] = []
+        self._running: deque[Entry] = deque()
         self._most = PLACES if waiting else PLACES - 1
-        self._tenants = itertools.cycle(UUID(int=number + 1) for number in range(known))
+        tenants = [UUID(int=number + 1) for number in range(known)]
+        self._tenants = itertools.cycle([(id, (id.bytes, id.bytes[::-1])) for id in tenants])
         for _ in range(max(known, 4 * PLACES)):
             self.request()
         while self._arbiter.waiting < waiting:
             for _ in range(4):
                 self.request()
-            self._join()
+            self._come()
 
     def request(self) -> None:
         """The one that has run longest ends, and another comes."""
         self._now += STEP
         if len(self._running) == self._most:
-            ended = self._running.pop(0)
-            self._arbiter.note(ended, 80, self._now)
+            ended = self._running.popleft()
+            self._arbiter.note(ended, self.ANSWER - 1, self._now)
             self._arbiter.end(ended, self._now, cached=0, answered=True)
             self._advance()
-        self._join()
+        self._come()
 
-    def _join(self) -> None:
+    def token(self) -> None:
+        """One more for the youngest that runs."""
+        self._now += STEP / PLACES
+        self._arbiter.note(self._running[-1], 1, self._now)
+
+    def question(self) -> None:
+        """Of one whose deadline is so near that the turns before it have to be estimated."""
+        tenant, _ = next(self._tenants)
+        self._arbiter.ask(self._question(tenant, self._now + 1), self._now)
+
+    def _come(self) -> None:
+        tenant, prefixes = next(self._tenants)
+        shed = self._arbiter.ask(self._question(tenant, math.inf), self._now)
         newcomer = Entry(
-            tenant=next(self._tenants),
+            tenant=tenant,
             weight=1,
             service_class="default",
             long=False,
-            prompt=100,
+            prompt=self.PROMPT,
             max_tokens=20,
             arrived=self._now,
+            prefixes=prefixes,
         )
-        if shed := self._arbiter.join(newcomer, self._now):
+        if shed := shed or self._arbiter.join(newcomer, self._now):
             raise AssertionError(shed.message)
         self._advance()
 
+    def _question(self, tenant: UUID, asked: float) -> Entry:
+        return Entry(
+            tenant=tenant,
+            weight=1,
+            service_class="default",
+            long=False,
+            prompt=1,
+            max_tokens=1,
+            arrived=self._now,
+            asked=asked,
+        )
+
     def _advance(self) -> None:
-        self._running += self._arbiter.advance(self._now).placed
+        for placed in self._arbiter.advance(self._now).placed:
+            self._running.append(placed)
+            self._arbiter.note(placed, 1, self._now)
+            self._advance()
+
+
+def floor(known: int) -> Work:
+    """A push and a pop of a heap of as many as wait in the other rows, whatever is known."""
+    heap = [(float(number), number) for number in range(WAITING)]
+
+    def request() -> None:
+        number, serial = heapq.heappop(heap)
+        heapq.heappush(heap, (number + WAITING, serial))
+
+    return request
 
 
 def dispatch(known: int) -> Work:
@@ -100,7 +154,15 @@ def dispatch(known: int) -> Work:
 
 
 def dispatch_with_waiting(known: int) -> Work:
-    return Dispatch(known, 1_000).request
+    return Dispatch(known, WAITING).request
+
+
+def question(known: int) -> Work:
+    return Dispatch(known, WAITING).question
+
+
+def token(known: int) -> Work:
+    return Dispatch(known, WAITING).token
 
 
 def now(call: Coroutine[Any, Any, T]) -> T:
@@ -229,13 +291,20 @@ ROWS: dict[str, Row] = {
     "key, looked up": keys_looked_up,
     "quotas, reserve and settle": quotas,
     "quotas, leases of an edge": leases,
+    "floor of dispatch": floor,
     "dispatch, nobody waits": dispatch,
     "dispatch, 1,000 wait": dispatch_with_waiting,
+    "dispatch, a near deadline": question,
+    "dispatch, a token": token,
 }
 
 
 def microseconds(work: Work, seconds: float) -> float:
-    """Processor time of one call, where the least of ten measurements was disturbed least."""
+    """Processor time of one call, where the least of ten measurements was disturbed least. The
+    garbage collector is set as the service sets it."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS, 20, 50)
     work()
     rounds = 1
     while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 
 from headrace.access.tenant import ServiceClass
@@ -17,7 +17,7 @@ from headrace.dispatch.cost import OUTPUT, prompt_cost
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import VirtualTime
 from headrace.dispatch.outage import Outage
-from headrace.dispatch.pace import LEAST, OUTFLOW_MEMORY, Flow, Pace, Rate
+from headrace.dispatch.pace import LEAST, Pace, Rate
 from headrace.dispatch.policy import Policies
 from headrace.dispatch.prefixes import Prefixes
 from headrace.dispatch.queue import ClassQueue
@@ -43,8 +43,8 @@ STALE = 64
 class Moves:
     """What is to be done now."""
 
-    placed: list[Entry] = field(default_factory=list)
-    shed: list[tuple[Entry, Shed]] = field(default_factory=list)
+    placed: list[Entry]
+    shed: list[tuple[Entry, Shed]]
 
 
 class Arbiter:
@@ -59,20 +59,17 @@ class Arbiter:
         self._prefixes = Prefixes()
         self._outage = Outage()
         self._served = {False: Pace(), True: Pace()}  # cost a second, of short and of long requests
-        self._output = {
-            name: Flow(OUTFLOW_MEMORY) for name in policies
-        }  # cost that is served, by class
         self._prefilled = Rate(least=LEAST / 8)  # prompt tokens a second while there are any
         self._steps = Steps()
+        self._waiting_in = {False: 0, True: 0}  # in all classes, by lane
         self._deadlines: list[tuple[float, int, Entry]] = []
+        self._most_deadlines = STALE
         self._serial = count()
+        self._crowded = False  # whether a class may have more waiting than it may
 
     @property
     def waiting(self) -> int:
-        waiting = 0
-        for queue in self.queues.values():
-            waiting += queue.waiting
-        return waiting
+        return self._waiting_in[False] + self._waiting_in[True]
 
     @property
     def next_deadline(self) -> float:
@@ -90,14 +87,21 @@ class Arbiter:
     def ask(self, entry: Entry, now: float) -> Shed | None:
         """Why a newcomer may not wait. Nothing is kept of one that is not refused."""
         self._size_up(entry)
-        return self._counted(entry, self._refusal(entry, now))
+        shed = self._refusal(entry, now)
+        if shed is not None:
+            self._count(entry, shed)
+        return shed
 
     def join(self, entry: Entry, now: float) -> Shed | None:
         """Let a newcomer wait, or say why it may not."""
         self.room.see(entry, now)
         if shed := self.ask(entry, now):
             return shed
-        self.queues[entry.service_class].add(entry)
+        queue = self.queues[entry.service_class]
+        queue.add(entry)
+        if queue.waiting > queue.policy.max_queue:
+            self._crowded = True
+        self._waiting_in[entry.long] += 1
         if entry.siblings is not None:
             self._join_siblings(entry, entry.siblings)
         if entry.deadline < math.inf:
@@ -106,11 +110,10 @@ class Arbiter:
 
     def _remember_deadline(self, entry: Entry) -> None:
         heapq.heappush(self._deadlines, (entry.deadline, next(self._serial), entry))
-        if len(self._deadlines) > STALE and len(self._deadlines) > STALE + 2 * self.waiting:
-            self._deadlines = [
-                each for each in self._deadlines if each[2] in self.queues[each[2].service_class]
-            ]
+        if len(self._deadlines) > self._most_deadlines:
+            self._deadlines = [each for each in self._deadlines if each[2].waits]
             heapq.heapify(self._deadlines)
+            self._most_deadlines = STALE + 2 * len(self._deadlines)
 
     def _join_siblings(self, entry: Entry, siblings: Siblings) -> None:
         siblings.waiting[entry] = None
@@ -121,26 +124,30 @@ class Arbiter:
         """One who waited leaves; whether it did wait."""
         if entry.siblings is not None:
             entry.siblings.waiting.pop(entry, None)
-        return self.queues[entry.service_class].withdraw(entry, now)
+        waited = self.queues[entry.service_class].withdraw(entry, now)
+        self._waiting_in[entry.long] -= waited
+        return waited
 
     def advance(self, now: float) -> Moves:
         """Hand out what room there is, and turn away who waits in vain."""
-        moves = Moves()
+        moves = Moves([], [])
         self._outage.note(now, up=self.room.places > 0)
-        self._expire(moves, now)
-        while (entry := self._turn(now)) is not None:
+        if self._deadlines and self._deadlines[0][0] <= now:
+            self._expire(moves, now)
+        room = self.room
+        while room.taken < room.places and (entry := self._turn(now)) is not None:
             queue = self.queues[entry.service_class]
-            self._guess(queue, entry)
-            waited = now > entry.arrived
-            if waited and now + self._prefill_time(entry) > entry.deadline:
+            self._guess(entry, entry.party.outputs)
+            if now > entry.arrived and now + self._prefill_time(entry) > entry.deadline:
                 shed = _late(self._prefill_time(entry), entry.deadline - now, 1.0)
                 self._shed(moves, entry, shed, now)
-            elif self.room.fits(entry, now):
+            elif room.fits(entry, now):
                 self._place(queue, entry, now)
                 moves.placed.append(entry)
             else:
                 break
-        self._trim(moves, now)
+        if self._crowded:
+            self._trim(moves, now)
         return moves
 
     def note(self, entry: Entry, tokens: int, now: float) -> None:
@@ -150,14 +157,14 @@ class Arbiter:
         if not entry.started:
             served += prompt_cost(entry.prompt, entry.cached)
             self._start(entry, now)
-        before = max(entry.generated, entry.expected)
         entry.generated += tokens
-        if entry.generated > before:
-            queue.charge(entry, OUTPUT * (entry.generated - before))
+        unexpected = entry.generated - entry.expected
+        if unexpected > 0:
+            queue.charge(entry, OUTPUT * min(unexpected, tokens))
         queue.serve(served)
-        self._output[entry.service_class].note(served, now)
+        queue.outflow.note(served, now)
         self._steps.note(tokens, now)
-        self._served[entry.long].note(served, now, waiting=self._waiting_in(entry.long) > 0)
+        self._served[entry.long].note(served, now, waiting=self._waiting_in[entry.long] > 0)
 
     def end(self, entry: Entry, now: float, *, cached: int | None, answered: bool) -> None:
         """One has given its place back. cached: what of its prompt was, if that is known.
@@ -193,49 +200,47 @@ class Arbiter:
         )
 
     def _turn(self, now: float) -> Entry | None:
-        """Who is next; it still waits."""
-        if self.room.taken >= self.room.places:
-            return None
-        heads: dict[ServiceClass, Entry] = {}
+        """Who is next where a place is free; it still waits."""
+        heads: list[tuple[ClassQueue, Entry]] = []
         others = []
         for name, queue in self.queues.items():
+            head = None
             if queue.waiting and self.room.is_open(name, now):
-                head = queue.turn(now, self.room.lane_is_open, self._known)
-                if head is not None:
-                    heads[name] = head
-                    continue
-            others.append(queue.account)
-        self._time.stand([self.queues[name].account for name in heads], others)
-        if len(heads) <= 1:
-            return next(iter(heads.values()), None)
+                head = queue.turn(now, self.room.lane_is_open, self._prefixes.known)
+            if head is None:
+                others.append(queue.account)
+            else:
+                heads.append((queue, head))
+        self._time.stand([queue.account for queue, _ in heads], others)
+        if len(heads) > 1:
+            heads.sort(key=lambda each: self._standing(*each, now))
+        return heads[0][1] if heads else None
 
-        def standing(name: ServiceClass) -> tuple[bool, bool, float, int]:
-            queue = self.queues[name]
-            overdue, below = queue.overdue(now), self.room.below_floor(name)
-            return not overdue, not below, queue.account.time, -queue.policy.rank
+    def _standing(
+        self, queue: ClassQueue, head: Entry, now: float
+    ) -> tuple[bool, bool, float, int]:
+        """Of a class among those that could be next; the smallest is."""
+        overdue, below = queue.overdue(now), self.room.below_floor(head.service_class)
+        return not overdue, not below, queue.account.time, -queue.policy.rank
 
-        return heads[min(heads, key=standing)]
-
-    def _known(self, entry: Entry) -> int:
-        return self._prefixes.known(entry.prefixes, entry.prompt) if entry.prefixes else 0
-
-    def _guess(self, queue: ClassQueue, entry: Entry) -> None:
-        """What it will cost, as far as that can be told now."""
-        entry.cached = self._known(entry)
-        entry.expected = queue.expect(entry)
+    def _guess(self, entry: Entry, outputs: float) -> None:
+        """What it will cost, as far as that can be told now. outputs: tokens that answers of its
+        tenant have."""
+        entry.cached = self._prefixes.known(entry.prefixes, entry.prompt)
+        entry.expected = min(entry.max_tokens, round(outputs))
 
     def _size_up(self, entry: Entry) -> None:
         """What a newcomer will cost, and until when it is worth anything."""
         queue = self.queues[entry.service_class]
-        self._guess(queue, entry)
-        entry.deadline = min(
-            entry.asked, entry.arrived + queue.policy.deadline + self._alone(entry)
-        )
+        self._guess(entry, queue.outputs(entry.tenant))
+        patience = queue.policy.deadline + self._alone(entry)
+        entry.deadline = min(entry.asked, entry.arrived + patience)
 
     def _place(self, queue: ClassQueue, entry: Entry, now: float) -> None:
         entry.placed = now
         queue.begin(entry, now)
-        if not any(self.room.prefilling.values()):
+        self._waiting_in[entry.long] -= 1
+        if not self.room.is_prefilling:
             self._prefilled.skip(now, busy=True)
         self.room.take(entry)
         self._steps.take(entry)
@@ -254,30 +259,27 @@ class Arbiter:
         self.room.start(entry)
         self._steps.start(entry, now)
         entry.started = True
-        self._prefilled.note(entry.uncached, now, busy=any(self.room.prefilling.values()))
+        self._prefilled.note(entry.uncached, now, busy=self.room.is_prefilling)
 
     def _leave(self, entry: Entry, now: float, *, computed: bool) -> None:
         self.room.leave(entry, now)
         self._steps.leave(entry)
         if not computed:
             # Nobody knows how much of its prompt was computed, and when.
-            self._prefilled.skip(now, busy=any(self.room.prefilling.values()))
+            self._prefilled.skip(now, busy=self.room.is_prefilling)
             self._prefixes.forget(entry.prefixes)
 
     def _earliest(self) -> Entry | None:
         """Who of those that wait has the earliest deadline; None if nobody has any."""
         while self._deadlines:
             deadline, _, entry = self._deadlines[0]
-            if entry.deadline == deadline and entry in self.queues[entry.service_class]:
+            if entry.waits and entry.deadline == deadline:
                 return entry
             heapq.heappop(self._deadlines)
         return None
 
     def _expire(self, moves: Moves, now: float) -> None:
-        while self._deadlines and self._deadlines[0][0] <= now:
-            entry = self._earliest()
-            if entry is None or entry.deadline > now:
-                break
+        while (entry := self._earliest()) is not None and entry.deadline <= now:
             waited = f"it waited for {now - entry.arrived:.1f} s, until its deadline"
             if self.room.places:
                 self._shed(moves, entry, Shed("waited_too_long", waited, 1.0), now)
@@ -287,6 +289,7 @@ class Arbiter:
     def _trim(self, moves: Moves, now: float) -> None:
         """Turn away who waits beyond the queue's cap: the last of whoever has most waiting, so
         that a flood shuts nobody else out."""
+        self._crowded = False
         for queue in self.queues.values():
             while queue.waiting > queue.policy.max_queue:
                 if (last := queue.last_of_greediest()) is None:
@@ -295,13 +298,11 @@ class Arbiter:
 
     def _shed(self, moves: Moves, entry: Entry, shed: Shed, now: float) -> None:
         self.withdraw(entry, now)
-        self._counted(entry, shed)
+        self._count(entry, shed)
         moves.shed.append((entry, shed))
 
-    def _counted(self, entry: Entry, shed: Shed | None) -> Shed | None:
-        if shed is not None:
-            self.sheds[entry.service_class, shed.reason] += 1
-        return shed
+    def _count(self, entry: Entry, shed: Shed) -> None:
+        self.sheds[entry.service_class, shed.reason] += 1
 
     # Estimates.
 
@@ -321,7 +322,7 @@ class Arbiter:
         outage = self._outage.left(now)
         if outage > left:
             return _no_worker(outage)
-        if math.isinf(left):
+        if left == math.inf:
             return None
         rate = self._rate(entry.long)
         if rate is None:
@@ -330,26 +331,28 @@ class Arbiter:
         one = queue.typical_cost(entry)
         error = self._error(queue, entry.long)
         most = _most(left - error * prefill, one / rate, error)
-        wait = outage + self._until_turn(queue, entry, rate, most, math.inf if is_open else one)
+        wait = outage + self._until_turn(queue, entry, rate, most, None if is_open else one)
         return _late(wait + prefill, left, wait - most) if wait > most else None
 
     def _error(self, queue: ClassQueue, long: bool) -> float:
         """So many times what is estimated a wait may take."""
-        alone = queue.waiting_in[long] == self._waiting_in(long)
+        alone = queue.waiting_in[long] == self._waiting_in[long]
         return RATE_ERROR if alone else SHARE_ERROR
 
     def _until_turn(
-        self, queue: ClassQueue, entry: Entry, rate: float, seconds: float, one: float
+        self, queue: ClassQueue, entry: Entry, rate: float, seconds: float, one: float | None
     ) -> float:
         """Whether a newcomer's turn comes within so many seconds: less than that if it does, else
         more. By what was served a second of late, what waits, and what comes meanwhile; and by
         when places become free. rate: cost that is served a second. one: what a request costs;
-        infinite where a place is free."""
+        None where a place is free."""
         long = entry.long
         now = entry.arrived
-        everything = 0.0
+        waiting = coming = 0.0
         for each in self.queues.values():
-            everything += each.backlog[long] + each.inflow[long].value(now) * seconds
+            waiting += each.backlog[long]
+            coming += each.inflow[long].value(now)
+        everything = waiting + coming * seconds
         latest = self._until_free(everything, rate, one)
         if latest <= seconds:
             return latest  # in whatever order
@@ -360,17 +363,18 @@ class Arbiter:
                 continue
             if other.waiting and not self.room.is_above_floor(name):
                 # It lives on its places and not on its share: it is served beside the others.
-                rate -= min(self._output[name].value(now), rate / 2)
+                rate -= min(other.outflow.value(now), rate / 2)
             else:
                 backlog = other.backlog[long] + other.inflow[long].value(now) * seconds
                 work += self._time.work_before(end, other.account, backlog)
         return self._until_free(work, rate, one)
 
-    def _until_free(self, work: float, rate: float, one: float) -> float:
+    def _until_free(self, work: float, rate: float, one: float | None) -> float:
         """Seconds until so much work is served and a place is free."""
-        if math.isinf(one):
-            return work / rate
-        return max(work / rate, self._steps.until_free(1 + int(work / one)))
+        seconds = work / rate
+        if one is None:
+            return seconds
+        return max(seconds, self._steps.until_free(1 + int(work / one)))
 
     def _rate(self, long: bool) -> float | None:
         """Cost that is served a second when the worker is full."""
@@ -381,18 +385,14 @@ class Arbiter:
     def _prefill_time(self, entry: Entry) -> float:
         """Seconds from its turn to its first token."""
         rate = self._prefilled.value
-        return (self.room.prefilling[entry.long] + entry.uncached) / rate if rate else 0.0
+        if rate is None:
+            return 0.0
+        return (self.room.prefilling[entry.long] + entry.prompt - entry.cached) / rate
 
     def _alone(self, entry: Entry) -> float:
         """Seconds that its own prompt takes."""
         rate = self._prefilled.value
         return entry.uncached / rate if rate else 0.0
-
-    def _waiting_in(self, long: bool) -> int:
-        waiting = 0
-        for queue in self.queues.values():
-            waiting += queue.waiting_in[long]
-        return waiting
 
     def _full(self, queue: ClassQueue) -> Shed:
         rate = self._rate(long=False)
@@ -408,7 +408,8 @@ def _most(left: float, one: float, error: float) -> float:
         return 0.0
     luck = LUCK * math.sqrt(one)
     # error * x + luck * sqrt(x) = left
-    return float(((math.sqrt(luck**2 + 4 * error * left) - luck) / (2 * error)) ** 2)
+    root = (math.sqrt(luck * luck + 4 * error * left) - luck) / (2 * error)
+    return root * root
 
 
 def _late(begin: float, left: float, retry: float) -> Shed:

@@ -8,34 +8,34 @@ credit. docs/architecture.md derives how far two parties can be apart.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 
 
 class Account:
-    """What a party was charged, as virtual time: cost by weight. Comes back to the same number
-    when all that was charged since its last lift is given back. standing: whether it could be
-    served now."""
+    """What a party was charged, as virtual time: cost by weight. time: that, from where it was last
+    lifted to; it comes back to the same number when all that was charged since is given back.
+    standing: whether it could be served now."""
 
-    __slots__ = ("_base", "_charged", "standing", "weight")
+    __slots__ = ("_base", "_charged", "standing", "time", "weight")
 
     def __init__(self, weight: float) -> None:
         self.weight = weight
         self.standing = False
+        self.time = 0.0
         self._base = 0.0
         self._charged = 0
-
-    @property
-    def time(self) -> float:
-        return self._base + self._charged / self.weight
 
     def charge(self, cost: int) -> None:
         """Less than nothing gives back."""
         self._charged += cost
+        self.time = self._base + self._charged / self.weight
 
     def lift(self, time: float) -> None:
         """Let it be no less than this."""
         if self.time < time:
             self._base += time - self.time
+            self.time = self._base + self._charged / self.weight
 
     def reweigh(self, weight: float) -> None:
         """Charges so far stay what they were."""
@@ -47,12 +47,15 @@ class VirtualTime:
     """Where a group of parties is. now: the smallest counter among those who could be served,
     at its greatest so far, and what was served since, by weight, while none could be."""
 
+    __slots__ = ("now",)
+
     def __init__(self) -> None:
         self.now = 0.0
 
     def enter(self, account: Account) -> None:
         """It could be served from now on."""
-        account.lift(self.now)
+        if account.time < self.now:
+            account.lift(self.now)
         account.standing = True
 
     def leave(self, account: Account) -> None:
@@ -72,11 +75,14 @@ class VirtualTime:
         """These could be served now, and no others. Whoever could not a moment ago is lifted."""
         for account in others:
             account.standing = False
+        least = math.inf
         for account in accounts:
             if not account.standing:
                 self.enter(account)
+            if account.time < least:
+                least = account.time
         if accounts:
-            self.reach(min([account.time for account in accounts]))
+            self.reach(least)
 
     def would_be(self, account: Account) -> float:
         """Its counter, if it could be served now."""

@@ -13,6 +13,8 @@ class Line:
     one that waited for `age` seconds goes before all. Entries are few enough that shifting a list
     is nothing."""
 
+    __slots__ = ("_by_arrival", "_costs", "_in_order", "cost")
+
     def __init__(self) -> None:
         self._in_order: list[Entry] = []
         self._costs: list[int] = []  # what each was expected to cost, in the same order
@@ -25,14 +27,15 @@ class Line:
     def __contains__(self, entry: Entry) -> bool:
         return entry in self._by_arrival
 
-    def add(self, entry: Entry) -> None:
-        self._put_in(entry)
+    def add(self, entry: Entry) -> int:
+        """What it is expected to cost, by which the line counts it until it leaves."""
         self._by_arrival[entry] = None
+        return self._put_in(entry)
 
-    def remove(self, entry: Entry) -> None:
-        """Raises KeyError if it isn't there."""
+    def remove(self, entry: Entry) -> int:
+        """What it was expected to cost. Raises KeyError if it isn't there."""
         del self._by_arrival[entry]
-        self._take_out(entry)
+        return self._take_out(entry)
 
     def keep(self, entry: Entry) -> None:
         """It must not be late any more, whatever its deadline was: it goes before all others."""
@@ -59,24 +62,32 @@ class Line:
 
     def cost_before(self, deadline: float) -> int:
         """Of those who are served before a newcomer with this deadline."""
-        if not self._in_order or deadline >= self.last.deadline:
+        if not self._in_order or deadline >= self._in_order[-1].deadline:
             return self.cost
         count = bisect_right(self._in_order, (True, deadline, math.inf), key=_order)
         return sum(self._costs[:count])
 
-    def _put_in(self, entry: Entry) -> None:
-        at = bisect_right(self._in_order, _order(entry), key=_order) if self._in_order else 0
-        self._in_order.insert(at, entry)
-        self._costs.insert(at, entry.cost)
-        self.cost += entry.cost
+    def _put_in(self, entry: Entry) -> int:
+        cost = entry.cost
+        self.cost += cost
+        if not self._in_order or _order(self._in_order[-1]) <= _order(entry):
+            self._in_order.append(entry)
+            self._costs.append(cost)
+        else:
+            at = bisect_right(self._in_order, _order(entry), key=_order)
+            self._in_order.insert(at, entry)
+            self._costs.insert(at, cost)
+        return cost
 
-    def _take_out(self, entry: Entry) -> None:
+    def _take_out(self, entry: Entry) -> int:
         at = 0
         if self._in_order[0] is not entry:
             first = bisect_left(self._in_order, _order(entry), key=_order)
             at = self._in_order.index(entry, first)
         del self._in_order[at]
-        self.cost -= self._costs.pop(at)
+        cost = self._costs.pop(at)
+        self.cost -= cost
+        return cost
 
 
 def _order(entry: Entry) -> tuple[bool, float, float]:

@@ -40,8 +40,8 @@ class Prefixes:
     def note(self, names: Sequence[bytes]) -> None:
         """A prompt was dispatched. Its end is forgotten before its beginning."""
         for name in reversed(names):
+            self._names.pop(name, None)
             self._names[name] = None
-            self._names.move_to_end(name)
         while len(self._names) > self._most:
             self._names.popitem(last=False)
 
@@ -52,6 +52,8 @@ class Prefixes:
 
     def known(self, names: Sequence[bytes], prompt: int) -> int:
         """Tokens of a prompt that should be cached. Its last is always computed."""
+        if not names or names[0] not in self._names:
+            return 0
         count = 0
         for name in names:
             if name not in self._names:

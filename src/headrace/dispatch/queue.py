@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import count
 from uuid import UUID
 
 from headrace.dispatch.entry import Entry
 from headrace.dispatch.fairness import Account, VirtualTime
-from headrace.dispatch.line import Line
-from headrace.dispatch.pace import Flow
+from headrace.dispatch.pace import OUTFLOW_MEMORY, Flow
+from headrace.dispatch.party import Party
 from headrace.dispatch.policy import ClassPolicy
 from headrace.dispatch.ranking import Ranking
 
@@ -36,47 +35,6 @@ LEARNING = 0.1
 """How much the latest answer counts in the guess for the next."""
 
 
-@dataclass(eq=False, slots=True)
-class Party:
-    """A tenant in a class. The lane of long requests has a line of its own. outputs: tokens
-    its answers have on average. inflow: cost of what it brings,
-    by lane. waiting, running: requests without and with a place."""
-
-    id: UUID
-    account: Account
-    outputs: float
-    short: Line = field(default_factory=Line)
-    long: Line = field(default_factory=Line)
-    inflow: dict[bool, Flow] = field(default_factory=lambda: {False: Flow(), True: Flow()})
-    waiting: int = 0
-    running: int = 0
-
-    @property
-    def idle(self) -> bool:
-        """Whether it has nothing going on."""
-        return not (self.waiting or self.running)
-
-    @property
-    def lines(self) -> list[Line]:
-        return [line for line in (self.short, self.long) if line]
-
-    def line(self, entry: Entry) -> Line:
-        return self.long if entry.long else self.short
-
-    def backlog(self, long: bool) -> int:
-        """Cost of what waits in a lane."""
-        return (self.long if long else self.short).cost
-
-    @property
-    def last(self) -> Entry:
-        return max((line.last for line in self.lines), key=lambda e: (e.deadline, e.arrived))
-
-    @property
-    def oldest(self) -> float:
-        """When the one who waits longest came."""
-        return min(line.oldest.arrived for line in self.lines)
-
-
 class ClassQueue:
     """Tenants take turns by what they were served, each with its most urgent request.
 
@@ -89,9 +47,10 @@ class ClassQueue:
         self.policy = policy
         self.account = Account(policy.share)
         self.inflow = {False: Flow(), True: Flow()}
+        self.outflow = Flow(OUTFLOW_MEMORY)  # cost that is served
         self.served_at = 0.0
         self.since = 0.0  # when those who wait began to
-        self.waiting = 0  # in both lanes: asked for a dozen times a request
+        self.waiting = 0  # in both lanes
         self.waiting_in = {False: 0, True: 0}  # lanes, by whether they are of long requests
         self.backlog = {False: 0, True: 0}  # cost of what waits, by lane
         self.parties: dict[UUID, Party] = {}
@@ -99,7 +58,6 @@ class ClassQueue:
         self._turns: dict[bool, Ranking[Party]] = {False: Ranking(), True: Ranking()}
         self._greed: Ranking[Party] = Ranking()
         self._arrivals: dict[Entry, None] = {}
-        self._party_of: dict[Entry, Party] = {}  # of those who wait or run
         self._idle: list[tuple[float, int, Party]] = []
         self._serial = count()
         self._weight_waiting = 0.0
@@ -108,45 +66,44 @@ class ClassQueue:
         self._with_prefixes = 0  # of those who wait
         self._outputs = FIRST_GUESS
 
-    def __contains__(self, entry: Entry) -> bool:
-        """Whether it waits."""
-        return entry in self._arrivals
-
     def party(self, tenant: UUID, weight: int) -> Party:
         """Of this tenant: the one that is known, else a new one that nobody keeps yet."""
         known = self.parties.get(tenant)
         return Party(tenant, Account(weight), self._outputs) if known is None else known
 
-    def expect(self, entry: Entry) -> int:
-        """Tokens that its answer will have."""
-        party = self.parties.get(entry.tenant)
-        outputs = self._outputs if party is None else party.outputs
-        return min(entry.max_tokens, round(outputs))
+    def outputs(self, tenant: UUID) -> float:
+        """Tokens that its answers have on average."""
+        party = self.parties.get(tenant)
+        return self._outputs if party is None else party.outputs
 
     def add(self, entry: Entry) -> None:
-        party = self._party_of[entry] = self.party(entry.tenant, entry.weight)
-        if party.idle:
-            self.parties[party.id] = party
-        self._reweigh(party, entry.weight)
+        party = self.parties.get(entry.tenant)
+        if party is None:
+            party = Party(entry.tenant, Account(entry.weight), self._outputs)
+            self.parties[entry.tenant] = party
+        elif party.account.weight != entry.weight:
+            self._reweigh(party, entry.weight)
+        entry.party = party
         if not party.waiting:
             self._time.enter(party.account)
             self._weight_waiting += party.account.weight
         if not self.waiting:
             self.since = entry.arrived
-        line = party.line(entry)
-        self.backlog[entry.long] += entry.cost
-        line.add(entry)
+        long = entry.long
+        cost = party.lines[long].add(entry)
+        party.inflow[long].note(cost, entry.arrived)
+        self.inflow[long].note(cost, entry.arrived)
+        entry.waits = True
         self._arrivals[entry] = None
-        self._count(party, entry, 1)
-        for inflow in (party.inflow, self.inflow):
-            inflow[entry.long].note(entry.cost, entry.arrived)
+        self._turns[long].put(party, party.account.time)
+        self._count(party, entry, 1, cost)
 
     def withdraw(self, entry: Entry, now: float) -> bool:
         """It waits no more and was not served, so it doesn't count as having come. Whether it
         was there."""
-        if entry not in self:
+        if not entry.waits:
             return False
-        party = self._party_of.pop(entry)
+        party = entry.party
         cost = self._remove(party, entry)
         for inflow in (party.inflow, self.inflow):
             inflow[entry.long].take_back(cost, entry.arrived, now)
@@ -155,43 +112,44 @@ class ClassQueue:
 
     def keep(self, entry: Entry) -> None:
         """It waits, and goes before all others of its tenant from now on."""
-        self._party_of[entry].line(entry).keep(entry)
+        entry.party.lines[entry.long].keep(entry)
 
     def turn(
-        self, now: float, lane: Callable[[Entry, bool], bool], known: Callable[[Entry], int]
+        self,
+        now: float,
+        lane: Callable[[Entry, bool], bool],
+        known: Callable[[Sequence[bytes], int], int],
     ) -> Entry | None:
         """Who is next; None if nobody can be. It stays where it is. lane: whether the long
-        lane takes an entry, which may be over age. known: how much of its prompt is cached."""
-        if not (self.waiting_in[True] or self._with_prefixes):
-            return self._first(now, lane)
-        parties = self._turns[False].smallest(LEVEL)
+        lane takes an entry, which may be over age. known: how much of a prompt of so many tokens
+        is cached, by its prefixes."""
         if self.waiting_in[True]:
-            parties += [p for p in self._turns[True].smallest(LEVEL) if p not in parties]
-            parties = [party for party in parties if self._may_be_next(party, now, lane)]
-            parties.sort(key=lambda party: party.account.time)
+            parties = self._able(now, lane)
+        else:
+            parties = self._turns[False].smallest(LEVEL if self._with_prefixes else 1)
         if not parties:
             return None
         least = parties[0].account.time
         self._time.reach(least)
-        if not self._with_prefixes:
+        if not self._with_prefixes or len(parties) == 1:
             return self._head(parties[0], now, lane)
-        near = [party for party in parties if party.account.time <= least + SLACK]
-        best, most = self._head(near[0], now, lane), -1
-        if len(near) > 1:
-            for party in near:
-                head = self._head(party, now, lane)
-                cached = known(head) if head is not None and head.prefixes else 0
-                if cached > most:
-                    best, most = head, cached
+        best, most = None, -1
+        level, age, all_short = least + SLACK, self.policy.age, not self.waiting_in[True]
+        for party in parties:
+            if party.account.time > level:
+                break
+            head = party.lines[False].head(now, age) if all_short else self._head(party, now, lane)
+            if head is not None and (cached := known(head.prefixes, head.prompt)) > most:
+                best, most = head, cached
         return best
 
-    def _first(self, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
-        """The next of whoever was served least, where all are short."""
-        party = self._turns[False].first
-        if party is None:
-            return None
-        self._time.reach(party.account.time)
-        return self._head(party, now, lane)
+    def _able(self, now: float, lane: Callable[[Entry, bool], bool]) -> list[Party]:
+        """Those that were served least and could be next, the least first."""
+        parties = self._turns[False].smallest(LEVEL)
+        parties += [p for p in self._turns[True].smallest(LEVEL) if p not in parties]
+        parties = [party for party in parties if self._may_be_next(party, now, lane)]
+        parties.sort(key=lambda party: party.account.time)
+        return parties
 
     def _may_be_next(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> bool:
         """Whether one of its requests can be placed. Those that could not for a while, as they are
@@ -199,20 +157,20 @@ class ClassQueue:
         if self._head(party, now, lane) is None:
             self._barred_until = self._time.now
             return False
-        if not party.short:
+        if not party.lines[False]:
             party.account.lift(self._barred_until)
             self._rank(party)
         return True
 
     def _head(self, party: Party, now: float, lane: Callable[[Entry, bool], bool]) -> Entry | None:
         age = self.policy.age
-        if not (self.waiting_in[True] and party.long):
-            return party.short.head(now, age)
+        if not (self.waiting_in[True] and party.lines[True]):
+            return party.lines[False].head(now, age)
 
         def young(entry: Entry) -> bool:
             return now - entry.arrived < age
 
-        heads = [line.head(now, age) for line in party.lines]
+        heads = [line.head(now, age) for line in party.busy_lines]
         heads = [head for head in heads if not head.long or lane(head, not young(head))]
         return min(heads, key=lambda e: (young(e), e.deadline, e.arrived), default=None)
 
@@ -232,9 +190,9 @@ class ClassQueue:
 
     def is_greediest(self, entry: Entry) -> bool:
         """Whether nobody would have more waiting for its weight than a newcomer's tenant."""
-        own = self.party(entry.tenant, entry.weight)
-        greed = (own.waiting + 1) / entry.weight
-        return all(_greed(p) <= greed for p in self._greed.smallest(2) if p is not own)
+        own = self.parties.get(entry.tenant)
+        greed = ((0 if own is None else own.waiting) + 1) / entry.weight
+        return all(party.greed <= greed for party in self._greed.smallest(2) if party is not own)
 
     def typical_cost(self, entry: Entry) -> float:
         """Of one of those that wait in its lane; of the newcomer itself if nobody does."""
@@ -252,16 +210,16 @@ class ClassQueue:
         """
         own, long, now = self.party(entry.tenant, entry.weight), entry.long, entry.arrived
         seconds = min(seconds, SPIKE_LASTS * (now - self.since))
-        ahead = own.line(entry).cost_before(entry.deadline)
+        ahead = own.lines[long].cost_before(entry.deadline)
         end = self._time.end(own.account, ahead)
         work = float(ahead)
-        waiting = self.backlog[long] - own.backlog(long)
+        waiting = self.backlog[long] - own.lines[long].cost
         coming = self.inflow[long].value(now) - own.inflow[long].value(now)
         weight = self._weight_waiting - (own.account.weight if own.waiting else 0.0)
         for party in self._greed.smallest(HEAVY):
             if party is own:
                 continue
-            backlog, inflow = party.backlog(long), party.inflow[long].value(now)
+            backlog, inflow = party.lines[long].cost, party.inflow[long].value(now)
             waiting -= backlog
             coming -= inflow
             weight -= party.account.weight
@@ -270,9 +228,11 @@ class ClassQueue:
         return work + min(waiting, until_then) + max(coming, 0.0) * seconds
 
     def charge(self, entry: Entry, cost: int) -> None:
+        if not cost:
+            return
         entry.charged += cost
         self.account.charge(cost)
-        party = self._party_of[entry]
+        party = entry.party
         party.account.charge(cost)
         if party.waiting:
             self._rank(party)
@@ -285,11 +245,13 @@ class ClassQueue:
 
     def begin(self, entry: Entry, now: float) -> None:
         """It has its place, and is charged what it is expected to cost."""
-        party = self._party_of[entry]
-        entry.charged = entry.cost
-        self.account.charge(entry.charged)
-        party.account.charge(entry.charged)
+        party = entry.party
+        cost = entry.charged = entry.cost
+        self.account.charge(cost)
+        party.account.charge(cost)
         self._remove(party, entry)
+        if party.waiting:
+            self._rank(party)
         if not party.running:
             self._weight_running += party.account.weight
         party.running += 1
@@ -297,7 +259,7 @@ class ClassQueue:
 
     def end(self, entry: Entry, answered: bool) -> None:
         """It has given its place back. answered: it ended by itself."""
-        party = self._party_of.pop(entry)
+        party = entry.party
         party.running -= 1
         if not party.running:
             self._weight_running -= party.account.weight
@@ -308,46 +270,40 @@ class ClassQueue:
 
     def _remove(self, party: Party, entry: Entry) -> int:
         """What it was expected to cost."""
-        line = party.line(entry)
-        before = line.cost
-        line.remove(entry)
-        cost = before - line.cost
-        self.backlog[entry.long] -= cost
+        long = entry.long
+        line = party.lines[long]
+        cost = line.remove(entry)
+        entry.waits = False
         del self._arrivals[entry]
-        self._count(party, entry, -1)
+        if not line:
+            self._turns[long].discard(party)
+        self._count(party, entry, -1, -cost)
         if not party.waiting:
             self._time.leave(party.account)
             self._weight_waiting -= party.account.weight
         return cost
 
-    def _count(self, party: Party, entry: Entry, change: int) -> None:
+    def _count(self, party: Party, entry: Entry, change: int, cost: int) -> None:
+        long = entry.long
         self.waiting += change
-        self.waiting_in[entry.long] += change
+        self.waiting_in[long] += change
+        self.backlog[long] += cost
         if entry.prefixes:
             self._with_prefixes += change
-        party.waiting += change
-        if party.waiting:
-            self._greed.put(party, -_greed(party))
+        waiting = party.waiting = party.waiting + change
+        if waiting:
+            self._greed.put(party, -waiting / party.account.weight)
         else:
             self._greed.discard(party)
-        self._rank(party)
 
     def _rank(self, party: Party) -> None:
-        """Put it in its place among those who wait for their turn."""
-        short, long = self._turns[False], self._turns[True]
-        if party.short:
-            short.put(party, party.account.time)
-        else:
-            short.discard(party)
-        if self.waiting_in[True] and party.long:
-            long.put(party, party.account.time)
-        elif long.first is not None:
-            long.discard(party)
+        """Its counter has changed while it waits for its turn."""
+        for long, line in party.lines.items():
+            if line:
+                self._turns[long].put(party, party.account.time)
 
     def _reweigh(self, party: Party, weight: float) -> None:
         change = weight - party.account.weight
-        if not change:
-            return
         party.account.reweigh(weight)
         if party.waiting:
             self._weight_waiting += change
@@ -368,7 +324,3 @@ class ClassQueue:
 
     def _is_over(self, party: Party) -> bool:
         return party.idle and party.account.time <= self._time.now
-
-
-def _greed(party: Party) -> float:
-    return party.waiting / party.account.weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +19,8 @@ class Ranking(Generic[T]):
     faster than a heap whose keys change, and less where many have the same number.
     """
 
+    __slots__ = ("_number", "_numbers", "_things")
+
     def __init__(self) -> None:
         self._number: dict[T, float] = {}
         self._numbers: list[float] = []
@@ -30,8 +32,7 @@ class Ranking(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """In order. Nothing may change meanwhile."""
-        for number in self._numbers:
-            yield from self._things[number]
+        return chain.from_iterable(map(self._things.__getitem__, self._numbers))
 
     def put(self, thing: T, number: float) -> None:
         """Add it, or give it another number."""
@@ -55,12 +56,12 @@ class Ranking(Generic[T]):
 
     def smallest(self, most: int) -> list[T]:
         """So many, the smallest first."""
-        return list(islice(self, most))
+        return list(islice(iter(self), most))
 
     @property
     def first(self) -> T | None:
         """None if there is nothing."""
-        return next(iter(self._things[self._numbers[0]])) if self._numbers else None
+        return next(iter(self), None)
 
     def _take_out(self, thing: T, number: float) -> None:
         level = self._things[number]

@@ -45,6 +45,11 @@ class Room:
         self.places, self.tokens, self.ahead = places, tokens, ahead
 
     @property
+    def is_prefilling(self) -> bool:
+        """Whether there are prompts to compute."""
+        return bool(self.prefilling[False] or self.prefilling[True])
+
+    @property
     def long_places(self) -> int:
         return max(1, self.places // LONG_SHARE)
 
@@ -68,6 +73,8 @@ class Room:
         if not self.taken:
             return self.places > 0
         free = self.places - self.taken
+        if free <= 0:
+            return False
         for other, seen in self._seen.items():
             if other != service_class and now - seen < IN_USE:
                 free -= max(0, self.floor(other) - self.running[other])
@@ -87,18 +94,18 @@ class Room:
             return self.places > 0
         if self._is_busy(entry):
             return False
+        if not self._fits(self._held[True] + self._held[False], entry):
+            return False
         shared = not entry.long and now - self._long_seen < IN_USE
-        within = (
-            not shared or not self._held[False] or self._fits(self._held[False], entry, share=2)
-        )
-        return within and self._fits(self._held[True] + self._held[False], entry)
+        return not shared or not self._held[False] or self._fits(self._held[False], entry, share=2)
 
     def take(self, entry: Entry) -> None:
+        long = entry.long
         self.taken += 1
         self.running[entry.service_class] += 1
-        self.long_running += entry.long
-        self.prefilling[entry.long] += entry.uncached
-        self._held[entry.long] += _need(entry)
+        self.long_running += long
+        self.prefilling[long] += entry.uncached
+        self._held[long] += _need(entry)
 
     def start(self, entry: Entry) -> None:
         """Its prompt is computed."""
@@ -121,4 +128,4 @@ class Room:
 
 
 def _need(entry: Entry) -> int:
-    return entry.uncached + entry.expected
+    return entry.prompt - entry.cached + entry.expected

@@ -16,6 +16,8 @@ class Steps:
     expected to end. It matters after a start: places that were filled together become free
     together, and nothing does before."""
 
+    __slots__ = ("_marks", "_now", "_rate", "_started")
+
     def __init__(self) -> None:
         self._now = 0.0
         self._started = 0
@@ -29,7 +31,7 @@ class Steps:
 
     def start(self, entry: Entry, now: float) -> None:
         """Its prompt is computed, and its tokens come from now on."""
-        self.leave(entry)
+        self._take_out(entry)
         self.take(entry)
         if not self._started:
             self._rate.skip(now, busy=True)
@@ -42,16 +44,19 @@ class Steps:
         self._rate.note(passed, now, busy=True)
 
     def leave(self, entry: Entry) -> None:
-        """Its place is free, or its mark wrong."""
-        del self._marks[bisect_left(self._marks, entry.mark)]
+        """Its place is free."""
+        self._take_out(entry)
         if entry.started:
             self._started -= 1
 
     def until_free(self, places: int) -> float:
         """Seconds until so many places more are free, of those that are taken; 0 while that can't
         be told."""
-        rate = self._rate.value
-        if rate is None or not self._marks or places < 1:
+        rate, marks = self._rate.value, self._marks
+        if rate is None or not marks or places < 1:
             return 0.0
-        mark = self._marks[min(places, len(self._marks)) - 1]
-        return max(mark - self._now, 0.0) / rate
+        left = (marks[places - 1] if places < len(marks) else marks[-1]) - self._now
+        return left / rate if left > 0 else 0.0
+
+    def _take_out(self, entry: Entry) -> None:
+        del self._marks[bisect_left(self._marks, entry.mark)]

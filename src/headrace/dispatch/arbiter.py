@@ -213,7 +213,7 @@ class Arbiter:
                 heads.append((queue, head))
         self._time.stand([queue.account for queue, _ in heads], others)
         if len(heads) > 1:
-            heads.sort(key=lambda each: self._standing(*each, now))
+            heads.sort(key=lambda each: self._standing(each[0], each[1], now))
         return heads[0][1] if heads else None
 
     def _standing(

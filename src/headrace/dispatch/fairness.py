@@ -19,11 +19,10 @@ class Account:
 
     __slots__ = ("_base", "_charged", "standing", "time", "weight")
 
-    def __init__(self, weight: float) -> None:
+    def __init__(self, weight: float, time: float = 0.0) -> None:
         self.weight = weight
         self.standing = False
-        self.time = 0.0
-        self._base = 0.0
+        self.time = self._base = time
         self._charged = 0
 
     def charge(self, cost: int) -> None:

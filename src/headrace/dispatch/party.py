@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from uuid import UUID
 
 from headrace.dispatch.entry import Entry
@@ -12,19 +11,21 @@ from headrace.dispatch.line import Line
 from headrace.dispatch.pace import Flow
 
 
-@dataclass(eq=False, slots=True)
 class Party:
     """outputs: tokens that its answers have on average. lines: its requests that wait, and inflow:
     cost of what it brings, both by lane (whether requests are long). waiting, running: how many
     requests are without and with a place."""
 
-    id: UUID
-    account: Account
-    outputs: float
-    lines: dict[bool, Line] = field(default_factory=lambda: defaultdict(Line))
-    inflow: dict[bool, Flow] = field(default_factory=lambda: defaultdict(Flow))
-    waiting: int = 0
-    running: int = 0
+    __slots__ = ("account", "id", "inflow", "lines", "outputs", "running", "waiting")
+
+    def __init__(self, id: UUID, account: Account, outputs: float) -> None:
+        self.id = id
+        self.account = account
+        self.outputs = outputs
+        self.lines: dict[bool, Line] = defaultdict(Line)
+        self.inflow: dict[bool, Flow] = defaultdict(Flow)
+        self.waiting = 0
+        self.running = 0
 
     @property
     def idle(self) -> bool:

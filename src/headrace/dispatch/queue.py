@@ -79,7 +79,8 @@ class ClassQueue:
     def add(self, entry: Entry) -> None:
         party = self.parties.get(entry.tenant)
         if party is None:
-            party = Party(entry.tenant, Account(entry.weight), self._outputs)
+            account = Account(entry.weight, self._time.now)
+            party = Party(entry.tenant, account, self._outputs)
             self.parties[entry.tenant] = party
         elif party.account.weight != entry.weight:
             self._reweigh(party, entry.weight)

@@ -94,7 +94,9 @@ class Room:
             return self.places > 0
         if self._is_busy(entry):
             return False
-        if not self._fits(self._held[True] + self._held[False], entry):
+        if self.tokens is None:
+            return True
+        if self._held[True] + self._held[False] + _need(entry) > self.tokens:
             return False
         shared = not entry.long and now - self._long_seen < IN_USE
         return not shared or not self._held[False] or self._fits(self._held[False], entry, share=2)
@@ -104,8 +106,9 @@ class Room:
         self.taken += 1
         self.running[entry.service_class] += 1
         self.long_running += long
-        self.prefilling[long] += entry.uncached
-        self._held[long] += _need(entry)
+        uncached = entry.prompt - entry.cached
+        self.prefilling[long] += uncached
+        self._held[long] += uncached + entry.expected
 
     def start(self, entry: Entry) -> None:
         """Its prompt is computed."""
@@ -114,10 +117,11 @@ class Room:
     def leave(self, entry: Entry, now: float) -> None:
         if not entry.started:
             self.start(entry)
+        long = entry.long
         self.taken -= 1
         self.running[entry.service_class] -= 1
-        self.long_running -= entry.long
-        self._held[entry.long] -= _need(entry)
+        self.long_running -= long
+        self._held[long] -= _need(entry)
         self.see(entry, now)
 
     def _is_busy(self, entry: Entry) -> bool:

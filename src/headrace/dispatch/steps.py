@@ -31,8 +31,10 @@ class Steps:
 
     def start(self, entry: Entry, now: float) -> None:
         """Its prompt is computed, and its tokens come from now on."""
-        self._take_out(entry)
-        self.take(entry)
+        marks = self._marks
+        del marks[bisect_left(marks, entry.mark)]
+        entry.mark = self._now + entry.expected
+        insort(marks, entry.mark)
         if not self._started:
             self._rate.skip(now, busy=True)
         self._started += 1
@@ -45,7 +47,7 @@ class Steps:
 
     def leave(self, entry: Entry) -> None:
         """Its place is free."""
-        self._take_out(entry)
+        del self._marks[bisect_left(self._marks, entry.mark)]
         if entry.started:
             self._started -= 1
 
@@ -57,6 +59,3 @@ class Steps:
             return 0.0
         left = (marks[places - 1] if places < len(marks) else marks[-1]) - self._now
         return left / rate if left > 0 else 0.0
-
-    def _take_out(self, entry: Entry) -> None:
-        del self._marks[bisect_left(self._marks, entry.mark)]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tracemalloc
 from typing import Annotated
 
@@ -10,11 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
+from headrace.api import body as body_module
 from headrace.api.body import (
     MAX_CONTAINERS,
+    MAX_DEPTH,
     MAX_VALUES,
     BodyError,
+    Bounds,
     FieldReader,
+    TooComplex,
     check_keys,
     check_structure,
     split_fields,
@@ -187,6 +192,68 @@ def test_more_values_than_a_long_prompt_of_ids_has_are_refused() -> None:
     with pytest.raises(BodyError, match=f"more than {MAX_VALUES} values"):
         check_structure(b'{"prompt": [' + values + b"1]}")
     check_structure(b'{"prompt": "' + values + b'"}')
+
+
+def longest_run(value: object) -> int:
+    """The most values side by side between two brackets, as written by json.dumps."""
+    text = re.sub(r'"(?:[^"\\]|\\.)*"', '"', json.dumps(value))
+    return max(len(run.split(",")) for run in re.split(r"[\[\]{}]", text))
+
+
+@given(json_values, st.integers(1, 3), st.integers(1, 16))
+def test_items_are_counted_between_brackets_and_across_blocks(
+    value: object, items: int, block: int
+) -> None:
+    body = json.dumps([value, [[]] * (MAX_DEPTH + 1)]).encode()
+    bounds = Bounds(items=items)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(body_module, "_BLOCK", block)
+        if depth(value) + 1 > MAX_DEPTH:
+            return
+        if longest_run([value, [[]] * (MAX_DEPTH + 1)]) > items:
+            with pytest.raises(TooComplex, match=f"more than {items} items"):
+                check_structure(body, bounds)
+        else:
+            check_structure(body, bounds)
+
+
+def test_a_list_of_more_items_than_its_bound_is_refused_without_other_brackets() -> None:
+    bounds = Bounds(items=1000)
+    check_structure(b'{"prompt": [' + b"1," * 999 + b"1]}", bounds)
+    check_structure(b'{"prompt": "' + b"1," * 2000 + b'"}', bounds)
+    with pytest.raises(TooComplex, match="more than 1000 items"):
+        check_structure(b'{"prompt": [' + b"1," * 1000 + b"1]}", bounds)
+
+
+def test_more_containers_than_their_bound_are_refused() -> None:
+    bounds = Bounds(containers=100)
+    check_structure(b"[" + b"{}," * 98 + b"{}]", bounds)
+    with pytest.raises(TooComplex, match="more than 100 arrays and objects"):
+        check_structure(b"[" + b"{}," * 99 + b"{}]", bounds)
+
+
+def test_a_body_too_short_for_more_than_its_bounds_passes_none() -> None:
+    bounds = Bounds(containers=100, items=50)
+    assert not bounds.may_be_passed_by(b"1," * 49)
+    assert bounds.may_be_passed_by(b"1," * 50)
+
+
+def test_keys_beside_long_lists_of_numbers_are_told_apart() -> None:
+    numbers = "1, " * 2000
+    check_keys(f'{{"[{numbers}1]": 1, "[{numbers}2]": 2, "a": [{numbers}1]}}')
+    with pytest.raises(BodyError, match="is twice"):
+        check_keys(f'{{"[{numbers}1]": 1, "[{numbers}1]": [{numbers}1]}}')
+    with pytest.raises(BodyError, match="'a' is twice"):
+        check_keys(f'{{"a": [{numbers}1], "a": [{numbers}2]}}')
+
+
+def test_a_list_of_numbers_takes_no_room_while_keys_are_checked() -> None:
+    text = '{"prompt": [' + "70000, " * 300_000 + "1]}"
+    tracemalloc.start()
+    check_keys(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * len(text)  # as numbers in a list they take five times as much
 
 
 def test_a_body_of_nothing_but_quotes_is_checked_in_little_memory() -> None:

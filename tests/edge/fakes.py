@@ -101,6 +101,7 @@ class Bytes:
     def __init__(self) -> None:
         self.tool_format = FORMATS["hermes"]
         self.several_calls = True
+        self.least_a_message = 1
         self.marker = ""
         self.bos_id: int | None = BOS
         self.thoughts: Thinking | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import gzip
 import threading
 import time
@@ -12,15 +13,20 @@ from typing import Any
 
 import pytest
 
+from headrace.api.anthropic.request import CountRequest
+from headrace.api.openai.parameters import GenerationParameters
+from headrace.edge.admission import Admission
 from headrace.edge.aside import preparing_threads
-from headrace.edge.endpoint import BODY_BYTES, BYTES_A_TOKEN
+from headrace.edge.endpoint import BODY_BYTES, BODY_CONTAINERS, BODY_ITEMS, BYTES_A_TOKEN
 from headrace.grammar.compiler import Compiler
 from headrace.text.metered.meter import GivenUp
 from headrace.turns.threads import ASIDE, Steps, in_one
 from tests.edge.fakes import MODEL, OTHER_KEY, World, error_of, until
 
 OTHER = {"authorization": f"Bearer {OTHER_KEY}"}
+JSON = {"content-type": "application/json"}
 LONG = "x" * 10_000
+REQUESTS = (Admission, CountRequest, GenerationParameters)
 PATIENCE = 30.0
 
 
@@ -238,6 +244,82 @@ async def test_more_messages_than_the_context_has_tokens_are_refused(world: Worl
     messages = [{"role": "user", "content": ""}] * 513
     error = error_of(await world.chat(messages=messages), 400)
     assert (error["code"], error["param"]) == ("context_length_exceeded", "messages")
+
+
+async def test_messages_whose_surroundings_alone_fill_the_context_are_refused_unrendered(
+    world: World,
+) -> None:
+    world.text.least_a_message = 5
+    rendered = []
+    conversation = world.text.conversation
+
+    def noted(messages: list[dict[str, Any]], **options: Any) -> Steps[array[int]]:
+        rendered.append(len(messages))
+        return conversation(messages, **options)
+
+    world.text.conversation = noted  # type: ignore[method-assign]
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    most = world.model.context_length // 5
+    error = error_of(await world.chat(messages=said * (most // 2 + 1)), 400)
+    assert (error["code"], error["param"]) == ("context_length_exceeded", "messages")
+    answer = await world.http.post(
+        "/v1/messages",
+        json={"model": MODEL, "max_tokens": 1, "messages": said * (most + 1)},
+    )
+    assert answer.status_code == 400
+    assert "prompt is too long" in answer.json()["error"]["message"]
+    assert rendered == []
+    await world.chat(messages=said)
+    assert rendered == [2]
+
+
+async def test_results_of_calls_do_not_count_as_messages_with_surroundings(world: World) -> None:
+    world.text.least_a_message = 500
+    call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        *[{"role": "tool", "content": "", "tool_call_id": "a"}] * 4,
+    ]
+    assert (await world.chat(messages=messages)).status_code == 200
+
+
+async def test_a_list_that_no_context_could_take_in_is_refused_before_it_is_decoded(
+    world: World,
+) -> None:
+    ids = b"1," * BODY_ITEMS
+    body = b'{"model": "%b", "prompt": [%b {"no": "id"}]}' % (MODEL.encode(), ids)
+    error = error_of(await world.http.post("/v1/completions", content=body, headers=JSON), 400)
+    assert error["code"] == "context_length_exceeded"
+
+
+async def test_more_objects_than_any_prompt_has_are_refused_before_they_are_decoded(
+    world: World,
+) -> None:
+    objects = b"{}," * (BODY_CONTAINERS + 2 * world.model.context_length)
+    body = b'{"model": "%b", "messages": [%b 1]}' % (MODEL.encode(), objects)
+    error = error_of(await world.http.post("/v1/chat/completions", content=body, headers=JSON), 400)
+    assert error["code"] == "context_length_exceeded"
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/completions"])
+async def test_nothing_of_a_refused_request_waits_for_the_garbage_collector(
+    world: World, path: str
+) -> None:
+    body = {
+        "/v1/chat/completions": {"messages": [{"role": "user", "content": LONG}]},
+        "/v1/messages": {"messages": [{"role": "user", "content": LONG}], "max_tokens": 1},
+        "/v1/completions": {"prompt": LONG},
+    }[path]
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            answer = await world.http.post(path, json={"model": MODEL, **body})
+            assert answer.status_code == 400
+        held = [request for request in gc.get_objects() if isinstance(request, REQUESTS)]
+    finally:
+        gc.enable()
+    assert not held
 
 
 async def test_a_prompt_in_a_list_that_is_too_long_is_named(world: World) -> None:

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import weakref
 
 import pytest
 
@@ -44,3 +47,26 @@ async def test_who_cancels_the_request_is_obeyed() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert work.cancelled()
+
+
+async def test_what_a_request_held_goes_when_its_client_has_left() -> None:
+    class Held:
+        """Something that can be referred to weakly."""
+
+    async def request(held: Held) -> None:
+        connection = Connection()
+        asyncio.get_running_loop().call_soon(connection.lose)
+        with contextlib.suppress(ClientGone):
+            await watched(asyncio.get_running_loop().create_future(), connection)
+
+    held = Held()
+    kept = weakref.ref(held)
+    gc.collect()
+    gc.disable()
+    try:
+        await request(held)
+        del held
+        await asyncio.sleep(0)
+        assert kept() is None
+    finally:
+        gc.enable()

@@ -306,3 +306,34 @@ def test_arguments_that_are_no_json_are_told_in_words_too() -> None:
     called = {"role": "assistant", "content": "", "tool_calls": [{"id": "1", "function": function}]}
     told = TOKENIZER.decode(PromptBuilder.for_model(TOKENIZER, None).chat([called]))
     assert '{"name": "f", "arguments": "{\\"city\\": \\"Mal"}' in told
+
+
+TURNS = "{% for m in messages %}<s>{{ m.role }}</s>{{ m.content }}<s>{% endfor %}"
+MERGED = (
+    "{% for m in messages %}"
+    "{% if loop.first or m.role != messages[loop.index0 - 1].role %}<s>{{ m.role }}</s>{% endif %}"
+    "{{ m.content }}{% endfor %}"
+)
+ALTERNATING = (
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('roles must alternate') }}{% endif %}"
+    "<s>{{ m.role }}</s>{{ m.content }}<s>{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "least"), [(TURNS, 4), (ALTERNATING, 4), (MERGED, 1), ("{{ messages[0] }}", 1)]
+)
+def test_the_least_that_a_message_adds_is_what_is_around_it(template: str, least: int) -> None:
+    assert builder(template).least_a_message >= least
+    if least == 1:
+        assert builder(template).least_a_message == 1
+
+
+@given(st.sampled_from([TURNS, MERGED, CHATML]), st.lists(st.sampled_from("usa"), min_size=1))
+def test_no_conversation_is_shorter_than_told_by_its_messages(template: str, roles: str) -> None:
+    names = {"u": "user", "s": "system", "a": "assistant"}
+    messages = [{"role": names[role], "content": ""} for role in roles]
+    prompts = builder(template)
+    whole = len(prompts.chat(messages, add_generation_prompt=False))
+    assert len(roles) * prompts.least_a_message <= whole + (template == MERGED) * len(roles)

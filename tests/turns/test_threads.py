@@ -6,7 +6,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -168,3 +170,45 @@ def test_an_idle_thread_keeps_nothing_of_the_last_request_alive(one: FairThreads
         assert time.monotonic() < until, "still alive"
         time.sleep(0.01)
         gc.collect()
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    """Only what is in no cycle goes."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def gone(ref: weakref.ref[Any]) -> None:
+    """Wait until it is."""
+    until = time.monotonic() + PATIENCE
+    while ref() is not None:
+        assert time.monotonic() < until, "still alive"
+        time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_a_result_goes_without_the_garbage_collector(one: FairThreads) -> None:
+    box = [Result()]
+    kept = weakref.ref(box[0])
+    assert one.submit("a", in_one(box.pop)).result(PATIENCE) is kept()
+    gone(kept)
+
+
+@pytest.mark.usefixtures("no_collector")
+def test_what_failed_work_held_goes_without_the_garbage_collector(one: FairThreads) -> None:
+    held = Result()
+    kept = weakref.ref(held)
+
+    def fail(held: Result) -> None:
+        raise ValueError("no")
+
+    work = partial(fail, held)
+    del held
+    future = one.submit("a", in_one(work))
+    with pytest.raises(ValueError, match="no"):
+        future.result(PATIENCE)
+    del work, future
+    gone(kept)

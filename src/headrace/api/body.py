@@ -6,11 +6,13 @@ import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import accumulate
 from typing import Any, Generic, TypeVar, get_type_hints
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 MAX_DEPTH = 64
 """Deepest nesting of arrays and objects that a body may have."""
@@ -25,7 +27,10 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _BLOCK = 1 << 16
 _NOT_STRUCTURE = bytes(b for b in range(256) if b not in b'"[]{},')
-_CHANGE_OF_DEPTH = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_CHANGES_OF_DEPTH = np.zeros(256, np.int8)
+_CHANGES_OF_DEPTH[list(b"[{")] = 1
+_CHANGES_OF_DEPTH[list(b"]}")] = -1
+_LIST_OF_NUMBERS = re.compile(r"\[[0-9,\s]{256,}+\]")
 _ESCAPED_SURROGATES = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(?P<alone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
@@ -46,38 +51,99 @@ class BodyError(ValueError):
         self.param = param
 
 
-def check_structure(body: bytes) -> None:
+class TooComplex(BodyError):
+    """A body has more arrays, objects or items than its bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a body may have. containers: arrays and objects. items: in one of them, beside arrays
+    and objects."""
+
+    containers: int = MAX_CONTAINERS
+    items: int = MAX_VALUES
+
+    def may_be_passed_by(self, body: bytes) -> bool:
+        """Whether the body has so many bytes that it could have more: each takes two at least."""
+        return len(body) >= 2 * min(self.containers, self.items)
+
+
+WIDEST = Bounds()
+
+
+def check_structure(body: bytes, bounds: Bounds = WIDEST) -> None:
     """Count brackets and commas outside strings, on bytes alone, so that it can stand before a
     parser. Takes memory in proportion to the body once, and time in short steps.
 
-    Raises BodyError beyond MAX_DEPTH, MAX_CONTAINERS or MAX_VALUES.
+    Raises BodyError beyond MAX_DEPTH or MAX_VALUES, and TooComplex beyond the bounds.
     """
     nests = body.count(b"[") + body.count(b"{") > MAX_DEPTH
-    if not nests and body.count(b",") < MAX_VALUES:
+    commas = _commas(body) if bounds.may_be_passed_by(body) else 0
+    if not nests and commas < min(bounds.items, MAX_VALUES):
         return
+    structure = _Structure(bounds)
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    marks = unescaped.translate(None, _NOT_STRUCTURE)
-    inside = brackets = commas = depth = 0
+    marks = np.frombuffer(unescaped.translate(None, _NOT_STRUCTURE), np.uint8)
     for start in range(0, len(marks), _BLOCK):
-        parts = marks[start : start + _BLOCK].split(b'"')
-        outside = b"".join(parts[inside::2])
-        inside = (inside + len(parts) - 1) % 2
-        commas += outside.count(b",")
-        found = outside.translate(None, b",")
-        brackets += len(found)
-        if commas >= MAX_VALUES:
+        structure.add(marks[start : start + _BLOCK])
+
+
+def _commas(body: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(body, np.uint8) == ord(",")))
+
+
+class _Structure:
+    """What quotes, brackets and commas tell of a body so far."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds = bounds
+        self._quotes = self._values = self._brackets = self._depth = 0
+        self._commas = 0  # since the last bracket
+
+    def add(self, marks: NDArray[np.uint8]) -> None:
+        """The next quotes, brackets and commas. Raises BodyError."""
+        is_quote = marks == ord('"')
+        quotes = self._quotes + is_quote.cumsum(dtype=np.int32)
+        self._quotes = int(quotes[-1]) & 1
+        outside = marks[~is_quote & (quotes & 1 == 0)]
+        changes = _CHANGES_OF_DEPTH[outside]
+        (brackets,) = changes.nonzero()
+        self._brackets += len(brackets)
+        self._values += len(outside) - len(brackets)
+        if self._values >= MAX_VALUES:
             raise BodyError(f"The request body has more than {MAX_VALUES} values.")
-        if brackets > 2 * MAX_CONTAINERS:
-            raise BodyError(f"The request body has more than {MAX_CONTAINERS} arrays and objects.")
-        depths = list(accumulate(map(_CHANGE_OF_DEPTH.__getitem__, found), initial=depth))
-        depth = depths[-1]
-        if max(depths) > MAX_DEPTH:
-            raise BodyError(f"The request body nests deeper than {MAX_DEPTH} levels.")
+        if self._brackets > 2 * self._bounds.containers:
+            raise TooComplex(
+                f"The request body has more than {self._bounds.containers} arrays and objects."
+            )
+        if self._longest_run(brackets, len(outside)) >= self._bounds.items:
+            raise TooComplex(
+                f"The request body has an array or object of more than {self._bounds.items} items."
+            )
+        if len(brackets):
+            depths = self._depth + changes[brackets].cumsum(dtype=np.int32)
+            self._depth = int(depths[-1])
+            if depths.max() > MAX_DEPTH:
+                raise BodyError(f"The request body nests deeper than {MAX_DEPTH} levels.")
+
+    def _longest_run(self, brackets: NDArray[np.intp], marks: int) -> int:
+        """The most commas between two brackets, of those that end here or go on. brackets: where
+        they are among so many marks."""
+        if not len(brackets):
+            self._commas += marks
+            return self._commas
+        first = self._commas + int(brackets[0])
+        self._commas = marks - int(brackets[-1]) - 1
+        between = int(np.diff(brackets).max(initial=1)) - 1
+        return max(first, between, self._commas)
 
 
 def check_keys(text: str) -> None:
     """Raises BodyError if one object, at any depth, has a key twice: readers of JSON differ in
     which of the two counts. text: valid JSON."""
+    # Long lists of numbers have no keys. What stands for one differs as the lists do, should it
+    # be a key's text.
+    text = _LIST_OF_NUMBERS.sub(lambda found: f"[{hash(found[0])}]", text)
     try:
         _UNIQUE_KEYS.decode(text)
     except (BodyError, json.JSONDecodeError):
@@ -99,7 +165,7 @@ def _check_object(pairs: list[tuple[str, object]]) -> None:
 
 _UNIQUE_KEYS = json.JSONDecoder(object_pairs_hook=_check_object)
 _UNIQUE_KEYS_OF_FLOATS = json.JSONDecoder(object_pairs_hook=_check_object, parse_int=float)
-"""Five times slower for a list of a million token ids, during which no other thread runs."""
+"""Five times slower for integers, during which no other thread runs."""
 
 
 def _check_surrogates(body: bytes) -> None:

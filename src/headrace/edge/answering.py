@@ -10,6 +10,7 @@ from headrace.edge.responses import (
     EXPECTED_FAULTS,
     as_api_error,
     error_response,
+    forget_origin,
     note_fault,
 )
 
@@ -33,4 +34,5 @@ class Answering:
             note_fault(exchange, fault, error)
             if exchange.status is not None:
                 raise  # the head is sent: all that is left is to cut the connection
+            forget_origin(fault)
             await error_response(error, exchange)(scope, receive, send)

@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from starlette.types import Receive, Scope, Send
 
+from headrace.api.body import MAX_CONTAINERS, Bounds, TooComplex, check_structure
 from headrace.api.openai.errors import ContextLengthExceeded
 from headrace.edge.admission import Admission
 from headrace.edge.aside import Aside
@@ -29,6 +30,14 @@ BODY_BYTES = 1 << 20
 BYTES_A_TOKEN = 64
 """Of a body, beyond BODY_BYTES, for each token of the longest context that is served. Prompts have
 4 to 10 bytes a token, with the escapes of JSON."""
+
+
+BODY_CONTAINERS, CONTAINERS_A_TOKEN = 10_000, 2
+"""Arrays and objects of a body, whatever the context, and for each token of it."""
+
+BODY_ITEMS = 131_072
+"""Items of an array or object that are neither, unless the longest context has more tokens. A
+schema, whatever the context, has fewer."""
 
 
 class Asked(Protocol):
@@ -103,7 +112,8 @@ class Endpoint(ABC, Generic[R]):
         """What is asked, and the model that it means."""
         services = self._services
         body = await self._read(admission, scope, receive)
-        request, needs = await admission.prepare(in_one(lambda: self._parse(body)))
+        longest = self._longest
+        request, needs = await admission.prepare(in_one(lambda: self._parse(body, longest)))
         exchange_of(scope).facts["requested_model"] = request.model[:200]
         route = await services.router.route(
             request.model, admission.principal, needs, admission.deadline
@@ -132,9 +142,25 @@ class Endpoint(ABC, Generic[R]):
 
     @property
     def _longest(self) -> int:
-        """The longest context of a model here, in tokens."""
+        """Tokens of the longest context that is served."""
         return max((model.context_length for model in self._services.models.menu), default=0)
 
-    def _parse(self, body: bytes) -> tuple[R, Needs]:
+    def _parse(self, body: bytes, longest: int) -> tuple[R, Needs]:
+        """longest: tokens of the longest context that is served."""
+        bounds = bounds_for(longest, self._reading.prompts)
+        if bounds.may_be_passed_by(body):
+            try:
+                check_structure(body, bounds)
+            except TooComplex:
+                raise ContextLengthExceeded(longest, longest + 1, 1, exact=False) from None
         request = self._reading.parse(body)
         return request, self._reading.needs(request)
+
+
+def bounds_for(longest: int, prompts: int) -> Bounds:
+    """Beyond which a body is not worth decoding, since its prompts can't have so much. longest:
+    tokens of the longest context that is served. prompts: how many contexts they may fill."""
+    return Bounds(
+        containers=min(MAX_CONTAINERS, BODY_CONTAINERS + CONTAINERS_A_TOKEN * longest * prompts),
+        items=max(BODY_ITEMS, longest),
+    )

@@ -21,7 +21,13 @@ from headrace.edge.exchange import exchange_of
 from headrace.edge.job import Job, Sink
 from headrace.edge.plan import Plan, Planner
 from headrace.edge.rate_limits import rate_limit_headers
-from headrace.edge.responses import EXPECTED_FAULTS, as_api_error, note_fault, send_json
+from headrace.edge.responses import (
+    EXPECTED_FAULTS,
+    as_api_error,
+    forget_origin,
+    note_fault,
+    send_json,
+)
 from headrace.edge.service_class import served_class
 from headrace.edge.services import Services
 from headrace.edge.sinks import StreamSink, WholeSink
@@ -121,6 +127,7 @@ class GenerationEndpoint(Endpoint[R]):
             exchange = charge.exchange
             error = as_api_error(fault, exchange.id)
             note_fault(exchange, fault, error)
+            forget_origin(fault)
             last = exchange.wire.fault(error, exchange.id)
         finally:
             stream.close()

@@ -225,8 +225,10 @@ class Planner:
         stopped: whether nobody waits for it any more. opens: the prompt ends with the beginning of
         the answer's message."""
         room = self._model.context_length
-        if len(request.messages) > room:  # each of them has a token at least
-            raise self._too_long(len(request.messages), limit, "messages")
+        # Each of them has a token at least, and some have more.
+        fewest = max(len(request.messages), request.turns * self._prompts.least_a_message)
+        if fewest > room:
+            raise self._too_long(fewest, limit, "messages")
         calls, messages, variables = request.calls, request.conversation(), variables_of()
         tools = None if calls is None else [_declared(known) for known in calls.functions]
         yield None

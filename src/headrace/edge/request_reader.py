@@ -263,6 +263,7 @@ class _HeadParser:
             raise malformed_request(f"it has {hosts} Host headers in place of one")
         if head.length == 0 or head.version == "1.0":
             head.expects_continue = False
+        del self._parser  # which holds this object
         return head
 
 

@@ -100,6 +100,16 @@ def as_api_error(fault: Exception, request_id: str) -> ApiError:
             return internal_error(request_id)
 
 
+def forget_origin(fault: BaseException) -> None:
+    """Let go of the frames that a fault, which is dealt with, came through. They hold all that the
+    request held, its body too, and some hold the fault itself: such a cycle would wait for the
+    garbage collector, which counts objects and not their bytes."""
+    link: BaseException | None = fault
+    while link is not None:
+        link.__traceback__ = None
+        link = link.__context__
+
+
 def _rate_limited(fault: LimitReached) -> ApiError:
     if fault.limit.kind == "budget":
         type = "insufficient_quota"

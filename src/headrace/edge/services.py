@@ -122,6 +122,11 @@ class Prompts(Protocol):
     @property
     def variables(self) -> frozenset[str]: ...
 
+    @property
+    def least_a_message(self) -> int:
+        """Tokens that a message which is no result of a call adds to a prompt at least."""
+        ...
+
     def compared(self, variable: str) -> frozenset[str]: ...
 
     def chat(

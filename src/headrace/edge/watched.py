@@ -34,3 +34,4 @@ async def watched(work: asyncio.Future[T], connection: Connection) -> T:
         raise fault from None
     finally:
         connection.unwatch()
+        fault = None  # which holds this frame, and the frame all of the request

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +23,7 @@ _GROUPS = (
     " \t\n\r",
 )
 _ASCII = 128
+_END = "\0"  # behind a text, where another one follows
 
 
 class FewestTokens:
@@ -54,23 +57,55 @@ class FewestTokens:
         self._kinds = kinds
         self._most = np.maximum(_most_in_a_piece(pieces, kinds), 1)
 
-    def of(self, texts: Iterable[str]) -> int:
-        """A number of tokens that the texts have at least, each tokenised by itself."""
+    def of(self, texts: Iterable[str], enough: int = sys.maxsize) -> int:
+        """A number of tokens that the texts have at least, each tokenised by itself. Ends as soon
+        as it is more than `enough`."""
         counts = np.zeros(256, np.int64)
-        for text in texts:
-            for start in range(0, len(text), BLOCK):
-                counts += self._counts(text, start)
-        return int(np.max(-(-(self._kinds @ counts) // self._most)))
+        fewest = 0
+        for block in _blocks(texts):
+            counts += self._counts(block)
+            fewest = int(np.max(-(-(self._kinds @ counts) // self._most)))
+            if fewest > enough:
+                break
+        return fewest
 
-    def _counts(self, text: str, start: int) -> NDArray[np.int64]:
-        raw = np.frombuffer(text[start : start + BLOCK].encode("utf-8", "replace"), np.uint8)
-        if self._composes and not text.isascii():
+    def _counts(self, block: _Block) -> NDArray[np.int64]:
+        raw = np.frombuffer(block.text.encode("utf-8", "replace"), np.uint8)
+        if self._composes and not (block.ends and block.text.isascii()):
             ascii = raw < _ASCII
             alone = ascii.copy()
             alone[:-1] &= ascii[1:]
-            alone[-1:] = False  # what follows it stands in the next block
+            alone[-1:] &= block.ends  # else what follows it stands in the next block
             raw = raw[alone]
-        return np.bincount(raw, minlength=256).astype(np.int64)
+        counts = np.bincount(raw, minlength=256).astype(np.int64)
+        counts[ord(_END)] -= block.text_ends
+        return counts
+
+
+class _Block(NamedTuple):
+    """Texts one after another. text_ends: how many end in it, behind each of which stands _END.
+    ends: whether the last one does, else the next block goes on with it."""
+
+    text: str
+    text_ends: int
+    ends: bool
+
+
+def _blocks(texts: Iterable[str]) -> Iterator[_Block]:
+    """Blocks of some BLOCK characters."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        for start in range(0, len(text), BLOCK):
+            ends = start + BLOCK >= len(text)
+            waiting.append(text[start : start + BLOCK])
+            size += len(waiting[-1])
+            if size >= BLOCK or not ends:
+                joined = _END.join([*waiting, ""] if ends else waiting)
+                yield _Block(joined, len(waiting) - (not ends), ends)
+                waiting, size = [], 0
+    if waiting:
+        yield _Block(_END.join([*waiting, ""]), len(waiting), True)
 
 
 def _most_in_a_piece(pieces: list[bytes], kinds: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import hashlib
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import product
+from itertools import cycle, islice, product
 from types import MappingProxyType
 from typing import Any
 
@@ -35,6 +35,10 @@ _SAMPLES: tuple[list[Message], ...] = (
 """Conversations that show what a template writes around the messages."""
 
 _A_TOOL = ({"type": "function", "function": {"name": "f", "description": "", "parameters": {}}},)
+
+_ROLES = ("system", "user", "assistant")
+_FEW = 8
+"""Messages of a conversation that shows what one more adds."""
 
 
 class PromptBuilder:
@@ -166,6 +170,29 @@ class PromptBuilder:
         return frozenset[str]().union(*(each.compared(variable) for each in self._templates))
 
     @cached_property
+    def least_a_message(self) -> int:
+        """Tokens that a message of a system, a user or an assistant adds to a prompt at least,
+        whatever its text: the least of conversations in which two roles take turns, or one is
+        alone. So it is known without rendering that too many messages are too long."""
+        added = [
+            longer - shorter
+            for template in self._templates
+            for roles in product(_ROLES, repeat=2)
+            for content in ("", "x")
+            if (shorter := self._length(template, roles, content, _FEW)) is not None
+            and (longer := self._length(template, roles, content, 2 * _FEW)) is not None
+        ]
+        return max(1, min(added, default=0) // _FEW)
+
+    def _length(
+        self, template: ChatTemplate, roles: Sequence[str], content: str, count: int
+    ) -> int | None:
+        """Tokens of a conversation of so many messages; None if the template refuses it."""
+        messages = [{"role": role, "content": content} for role in islice(cycle(roles), count)]
+        text = template.probe(messages)
+        return None if text is None else len(self._tokenizer.encode(text, special=True))
+
+    @cached_property
     def several_calls(self) -> bool:
         """Whether the template takes an assistant's message with more than one call."""
         calls = [
@@ -274,7 +301,7 @@ class PromptBuilder:
         are like, so that no request waits for it."""
         for template in self._templates:
             template.prepare()
-        _ = self._own, self._takes_text_arguments, self.several_calls
+        _ = self._own, self._takes_text_arguments, self.several_calls, self.least_a_message
         self._tokenizer.prepare()
 
     def _with_bos(self, ids: array[int]) -> array[int]:

@@ -128,6 +128,8 @@ class Tokenizer:
             segments.append((text[end:start], control))
             end = stop
         segments.append((text[end:], None))
+        if most is not None and len(segments) - 1 > most:
+            raise TextTooLong(len(segments) - 1)
         if most is not None and len(text) > max(most, PART):
             self._check_fewest((part.replace(without, "") for part, _ in segments), most)
             yield None
@@ -190,7 +192,7 @@ class Tokenizer:
         if not self._codec.known_rules:
             return
         # A vocabulary that writes spaces as marks has one byte for a mark, not three.
-        fewest = self._fewest.of(text.replace(SPACE, "") for text in texts)
+        fewest = self._fewest.of((text.replace(SPACE, "") for text in texts), most)
         if fewest > most:
             raise TextTooLong(fewest)
 

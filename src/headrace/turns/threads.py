@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Generator, Hashable
 from concurrent.futures import Future, InvalidStateError
 from enum import Enum
-from typing import Any, Generic, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 from headrace.turns.queue import FairQueue
 
@@ -45,14 +46,13 @@ def at_once(steps: Steps[T]) -> T:
             return result
 
 
-class _Task(Generic[T]):
-    """Work that was handed in, and who is told of its result."""
-
-    __slots__ = ("future", "steps")
+class _Task(Future[T]):
+    """Work that was handed in, and its result. One object for both: nothing of it is in a cycle,
+    so it goes as soon as whoever asked is done with it."""
 
     def __init__(self, steps: Steps[T]) -> None:
+        super().__init__()
         self.steps = steps
-        self.future: Future[T] = Future()
 
     def advance(self) -> bool:
         """Do one step. Returns whether more is to be done."""
@@ -60,12 +60,13 @@ class _Task(Generic[T]):
             next(self.steps)
         except StopIteration as end:
             with contextlib.suppress(InvalidStateError):  # cancelled meanwhile
-                self.future.set_result(end.value)
+                self.set_result(end.value)
         except BaseException as fault:
             with contextlib.suppress(InvalidStateError):
-                self.future.set_exception(fault)
+                self.set_exception(fault)
+            del self  # whose exception holds this frame
         else:
-            if not self.future.cancelled():
+            if not self.cancelled():
                 return True
             self.steps.close()
         return False
@@ -114,8 +115,8 @@ class FairThreads:
                 self._changed.notify()
             elif len(self._threads) < self._most:
                 self._start()
-        task.future.add_done_callback(lambda future: self._drop(owner, task, future))
-        return task.future
+        task.add_done_callback(partial(self._drop, owner))
+        return task
 
     def waiting(self, owner: Hashable) -> int:
         """How many pieces of an owner's work wait for a turn."""
@@ -134,8 +135,8 @@ class FairThreads:
         self._threads.append(thread)
         thread.start()
 
-    def _drop(self, owner: Hashable, task: _Task[T], future: Future[T]) -> None:
-        if not future.cancelled():
+    def _drop(self, owner: Hashable, task: Future[T]) -> None:
+        if not isinstance(task, _Task) or not task.cancelled():
             return
         with self._changed:
             waited = self._queue.remove(owner, task)
@@ -171,7 +172,8 @@ class FairThreads:
         with self._changed:
             if not more:
                 self._queue.done(owner, cost)
+                del task  # whose exception may hold this frame
                 return
             self._queue.again(owner, task, cost)
-            if task.future.cancelled():  # before it could be found in the queue
+            if task.cancelled():  # before it could be found in the queue
                 self._queue.remove(owner, task)

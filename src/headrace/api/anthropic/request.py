@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -120,6 +121,13 @@ class CountRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def continues(self) -> bool:
         """Whether the answer continues the last message: where it is the assistant's."""
         return isinstance(self.messages[-1], AssistantMessage)
+
+    @property
+    def turns(self) -> int:
+        """How many messages the template gets at least that are no results of calls: the
+        assistant's, where those that follow each other are one."""
+        spoken = [isinstance(message, AssistantMessage) for message in self.messages]
+        return sum(now and not before for before, now in pairwise([False, *spoken]))
 
     def conversation(self) -> list[dict[str, Any]]:
         """The messages as a template reads them. Raises BodyError."""

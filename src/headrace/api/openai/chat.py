@@ -12,6 +12,7 @@ from headrace.api.openai.messages import (
     UNSUPPORTED_IN_MESSAGE,
     AssistantMessage,
     Message,
+    ToolMessage,
     template_messages,
 )
 from headrace.api.openai.neutral import CHAT
@@ -88,6 +89,11 @@ class ChatRequest(GenerationParameters, frozen=True, kw_only=True):
     def calls(self) -> Calls | None:
         """Raises BodyError."""
         return asked_calls(self.tools, self.tool_choice, self.parallel_tool_calls)
+
+    @property
+    def turns(self) -> int:
+        """How many messages are no results of calls. Each is one for the template, too."""
+        return sum(not isinstance(message, ToolMessage) for message in self.messages)
 
     def conversation(self) -> list[dict[str, Any]]:
         """The messages as a template reads them. Raises BodyError for what is not text, and for

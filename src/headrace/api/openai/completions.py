@@ -47,6 +47,12 @@ class CompletionRequest(GenerationParameters, frozen=True, kw_only=True):
         """Completions drawn for each prompt."""
         return self.n if self.best_of is None else self.best_of
 
+    @property
+    def prompt_count(self) -> int:
+        """How many prompts there are, by the first of them: others may be of another kind."""
+        single = isinstance(self.prompt, str) or isinstance(self.prompt[0], int)
+        return 1 if single else len(self.prompt)
+
     def prompts(self) -> list[tuple[str, Prompt]]:
         """Each prompt with the path it stands at. Raises BodyError for a mixed or empty one."""
         if isinstance(self.prompt, str):
@@ -87,8 +93,7 @@ def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequ
             "Invalid 'max_tokens': 0 is only allowed with 'echo', or nothing could be answered.",
             "max_tokens",
         )
-    _check_texts(request)
-    choices = len(request.prompts()) * request.candidates
+    choices = request.prompt_count * request.candidates
     if choices > max_choices:
         param = "best_of" if request.candidates > max_choices else "prompt"
         raise BodyError(
@@ -96,6 +101,8 @@ def parse_completion_request(body: bytes, *, max_choices: int) -> CompletionRequ
             f"this server allows at most {max_choices}.",
             param,
         )
+    request.prompts()
+    _check_texts(request)
     return request
 
 

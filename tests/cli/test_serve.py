@@ -296,6 +296,22 @@ def test_a_signal_during_the_start_ends_it_cleanly(
     assert "Traceback" not in (tmp_path / "stderr").read_text()
 
 
+@pytest.mark.parametrize("event", ["worker_started", "worker_ready", "model_loaded"])
+def test_a_signal_at_the_end_of_the_start_loses_no_first_key(
+    serve: Any, tiny: Path, tmp_path: Path, event: str
+) -> None:
+    running = serve("--model", str(tiny))
+    deadline = time.monotonic() + 60
+    while event not in (tmp_path / "stderr").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert running.stop() == 0
+    books = tmp_path / ".local/share/headrace/headrace.db"
+    with sqlite3.connect(books) as database:
+        (keys,) = database.execute("SELECT count(*) FROM keys").fetchone()
+    assert keys == (tmp_path / ".local/share/headrace/first-key").exists()
+
+
 def test_a_port_in_use_is_one_line(headrace: Headrace, tiny: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

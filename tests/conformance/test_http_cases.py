@@ -311,21 +311,28 @@ async def test_rq_06_large_bodies() -> None:
         error = error_of(await world.complete(prompt="x" * 4_000_000), 413)
         assert "4000000" in error["message"]
 
-        sent = 0
 
-        async def endless() -> AsyncIterator[bytes]:
-            nonlocal sent
-            while sent < 40_000_000:
-                sent += 100_000
-                yield b" " * 100_000
+@pytest.mark.parametrize(
+    ("limit", "status", "read"), [(1_000_000, 413, 1_200_000), (4_000_000, 400, 1_400_000)]
+)
+async def test_rq_06_bodies_without_an_end(limit: int, status: int, read: int) -> None:
+    """They are cut off at the limit, or before it where no model here could take them in."""
+    sent = 0
 
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 40_000_000:
+            sent += 100_000
+            yield b" " * 100_000
+
+    async with World(max_body_bytes=limit) as world:
         response = await world.http.post("/v1/completions", content=endless())
-        error_of(response, 413)
-        assert sent <= 4_200_000, "it read on after the limit"
+        error_of(response, status)
+        assert sent <= read, "it read on after the limit"
         async with world.listening() as url, httpx.AsyncClient(headers=AUTH) as http:
             sent = 0
             response = await http.post(f"{url}/v1/completions", content=endless())
-            error_of(response, 413)
+            error_of(response, status)
             again = await http.post(
                 f"{url}/v1/completions", json={"model": MODEL, "prompt": "a", "max_tokens": 1}
             )

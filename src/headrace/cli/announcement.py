@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import socket
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,14 +18,15 @@ if TYPE_CHECKING:
 
 
 def announce(
-    models: Sequence[ModelStatus], listener: socket.socket, first_key: str | Path | None
+    models: Sequence[ModelStatus], address: tuple[str, int], first_key: str | Path | None
 ) -> None:
-    """Say what runs, where, and how to talk to it. first_key: the text of a new key, which is
-    shown here and nowhere else, or the file that has it."""
-    url = _url(listener)
+    """Say what runs, where, and how to talk to it. address: host and port of the listener.
+    first_key: the text of a new key, which is shown here and nowhere else, or the file that has
+    it."""
+    url = _url(*address)
     served = ", ".join(f"{each.model.name} ({each.model.version})" for each in models)
     lines = [f"Headrace {__version__} serves {served} at {url}", *_engines(models)]
-    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+    if not ipaddress.ip_address(address[0]).is_loopback:
         lines.append("Other machines can reach this address, and nothing on the way is encrypted.")
     if isinstance(first_key, Path):
         lines.append(
@@ -72,8 +72,7 @@ def _first_steps(url: str, model: str, key: str) -> list[str]:
     ]
 
 
-def _url(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
+def _url(host: str, port: int) -> str:
     address = ipaddress.ip_address(host)
     if address.is_unspecified:
         address = ipaddress.ip_address("::1" if address.version == 6 else "127.0.0.1")

@@ -87,13 +87,13 @@ def _measured(
                     for _ in range(runs):
                         going = run(workload, server, ids, finished=lambda _: advance())  # noqa: B023
                         reports[name].append(summarise(asyncio.run(going)))
-                except* Refused:
+                except Refused:
                     if workload.schema is None:
                         raise
-    except* ConnectionError:
+    except ConnectionError:
         raise CommandError(f"no service answers at {server.url}") from None
-    except* (LoadError, OSError) as errors:
-        raise CommandError(str(errors.exceptions[0])) from None
+    except (LoadError, OSError) as error:
+        raise CommandError(str(error)) from None
     return reports
 
 

@@ -228,6 +228,7 @@ async def _serve_edge(
         grace=settings.shutdown_grace,
         always=POLLED,
     )
+    host, port = listener.getsockname()[:2]  # a signal may close it at any time from here on
     serving = asyncio.create_task(server.serve(listener))
     cleanup.push_async_callback(_stop_server, server, serving)
     starting = asyncio.create_task(models.started())
@@ -236,7 +237,7 @@ async def _serve_edge(
         with contextlib.suppress(Unavailable):  # told to stop meanwhile
             await starting
             first_key = await asyncio.to_thread(books.first_key, settings)
-            announce(models.status(), listener, first_key)
+            announce(models.status(), (host, port), first_key)
     await serving
     await asyncio.gather(starting, return_exceptions=True)
 

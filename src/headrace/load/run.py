@@ -19,7 +19,7 @@ async def run(
     finished: Callable[[Timing], None] = lambda timing: None,
 ) -> list[Timing]:
     """Every request's timing. `ids`: token ids that prompts may use; `finished` is called
-    after each request. Raises LoadError as soon as one request fails."""
+    after each request. Raises LoadError or OSError as soon as one request fails."""
     requests = iter(workload.drawn(ids, random.Random(seed)))
     timings: list[Timing] = []
 
@@ -29,7 +29,10 @@ async def run(
             timings.append(timing)
             finished(timing)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(workload.streams):
-            group.create_task(stream())
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(workload.streams):
+                group.create_task(stream())
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
     return timings

@@ -3,9 +3,10 @@
     python bench/tenants.py
     python bench/tenants.py dispatch       rows with that word alone
 
-Each row is one kind of work, measured with 10 to 100,000 known tenants. A row is a function that
-sets up so many tenants and returns the work of one request; `ROWS` names them all. The first row of
-dispatch is a floor: what a machine takes for it tells how fast its clock is at that moment.
+Each row of the table measures one kind of work with 10 to 100,000 known tenants. `ROWS` lists the
+rows. A row is a function: it creates the tenants and returns a function that does the work of one
+request. The first row of dispatch is a reference: its time shows how fast the processor runs at
+that moment.
 """
 
 from __future__ import annotations
@@ -50,17 +51,19 @@ T = TypeVar("T")
 
 Work = Callable[[], object]
 Row = Callable[[int], Work]
-"""Sets up so many known tenants; returns the work of one request."""
+"""Creates that many known tenants. Returns the work of one request."""
 
 
 class Dispatch:
-    """An arbiter that is played, with all that the service asks it and tells it of a request: may
-    it wait, before its text is tokenised; it joins; it gets a place; its prompt is computed; it
-    has ended. Each of the last four is followed by a look at who is next. Making the two entries
-    of a request is included. The tokens between the first and the end are a row of their own.
+    """The real arbiter under a simulated load. For each request it gets all calls that the service
+    makes: whether the request may wait, before the prompt is tokenised; the request joins the
+    queue; it gets a place; its prompt is computed; it ends. After each of the last four calls the
+    arbiter is asked for the next request. The time includes the construction of the two entries
+    of a request. Another row measures the tokens between the first one and the end.
 
-    waiting: requests that wait all the time, each of another tenant as far as there are so many.
-    Answers have more tokens than expected, so that more is served than comes and nobody is refused.
+    waiting: number of requests that wait all the time. They belong to different tenants if there
+    are enough tenants. Answers have more tokens than the arbiter expects. So the service rate is
+    higher than the arrival rate, and no request is refused.
     """
 
     PROMPT, ANSWER = 300, 80
